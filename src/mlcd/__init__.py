@@ -1,0 +1,27 @@
+"""mlcd: find the right cloud machines for a training job, train there, and hand back the model with a true bill."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mlcd.api import Client
+    from mlcd.worker import checkpoint, last_checkpoint, report, steps, stopping
+
+__version__ = "0.1.0"
+__all__ = ["Client", "__version__", "checkpoint", "last_checkpoint", "report", "steps", "stopping"]
+
+_WORKER = {"checkpoint", "last_checkpoint", "report", "steps", "stopping"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: a training program that says `import mlcd` loads the worker and nothing else."""
+    if name in _WORKER:
+        from mlcd import worker
+
+        return getattr(worker, name)
+    if name == "Client":
+        from mlcd.api import Client
+
+        return Client
+    raise AttributeError(f"module 'mlcd' has no attribute '{name}'")

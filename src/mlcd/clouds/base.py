@@ -1,0 +1,60 @@
+"""The border to the outside world that sells machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from mlcd.core.clock import Clock
+from mlcd.core.machines import Deployment, Offer
+from mlcd.core.study import ProbeTime
+from mlcd.core.task import Handle, Owned, Task, TaskStatus
+from mlcd.settings import Settings
+
+
+class Cloud(Protocol):
+    """A seller of machines. Every call returns soon; waiting is the engine's, on this cloud's clock.
+
+    A subclass of mlcd.testing.CloudContract checks all the promises below.
+    """
+
+    name: str
+    clock: Clock  # the time that this cloud lives in
+    poll_seconds: float  # how often it is worth asking
+    probe_time: ProbeTime  # how long a probe is expected to take here
+    start_seconds: float  # from launch to the first step, as expected before anything was tried
+
+    def offers(self) -> Iterable[Offer]:
+        """What is for sale now."""
+        ...
+
+    def launch(self, task: Task, deployment: Deployment, secrets: Mapping[str, str]) -> Handle:
+        """Start the task and return at once; the same task.id twice starts once and gives the same handle.
+
+        Raises NoCapacityError or another CloudError, and then nothing runs.
+        """
+        ...
+
+    def status(self, handle: Handle) -> TaskStatus:
+        """State, progress and money so far. An unknown handle is LOST."""
+        ...
+
+    def stop(self, handle: Handle) -> None:
+        """Ask it to end: SIGTERM, the task's grace, SIGKILL. Returns at once; twice, or unknown, is quiet."""
+        ...
+
+    def owned(self) -> Iterable[Owned]:
+        """All that still costs money, whoever started it, for sweeping."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; what runs goes on."""
+        ...
+
+
+class CloudFactory(Protocol):
+    """What an entry point of the group mlcd.clouds names."""
+
+    def __call__(self, settings: Settings, options: Mapping[str, str]) -> Cloud:
+        """Open the cloud; the options are the job's own, such as the trace to replay."""
+        ...

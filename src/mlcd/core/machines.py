@@ -1,0 +1,72 @@
+"""What can be rented: a kind of machine, that kind at a price, and a number of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """A kind of machine."""
+
+    name: str
+    vcpus: float = 0.0
+    memory_gib: float = 0.0
+    gpus: int = 0
+    gpu_model: str = ""
+    gpu_memory_gib: float = 0.0  # of one GPU
+    network_gbps: float = 0.0  # 0: not known
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A kind of machine at a price in one region; not a promise of capacity."""
+
+    cloud: str
+    instance: InstanceType
+    usd_per_hour: float  # of one node
+    max_nodes: int
+    region: str = ""
+    spot: bool = False
+    kind: str = "vm"  # or "function"
+    priced_at: str = ""  # ISO date of the price, where it has one
+    source: str = ""  # who says so
+
+    @property
+    def name(self) -> str:
+        """The instance's name, marked where it may be taken back."""
+        return f"{self.instance.name} (spot)" if self.spot else self.instance.name
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Offer × nodes × batch size: one point of the space. Nothing is running yet."""
+
+    offer: Offer
+    nodes: int
+    batch_size: int | None = None  # global, over all nodes; None: the program's own
+
+    @cached_property
+    def key(self) -> str:
+        """A short name that tells this deployment from every other of its study."""
+        place = f"@{self.offer.region}" if self.offer.region else ""
+        spot = "-spot" if self.offer.spot else ""
+        batch = f"/b{self.batch_size}" if self.batch_size is not None else ""
+        return f"{self.nodes}x{self.offer.instance.name}{spot}{place}{batch}"
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Price of all nodes together."""
+        return self.offer.usd_per_hour * self.nodes
+
+    def usd(self, seconds: float) -> float:
+        """Price of all nodes for that long."""
+        return self.usd_per_hour * seconds / 3600.0
+
+    def __str__(self) -> str:
+        batch = f", batch {self.batch_size}" if self.batch_size is not None else ""
+        return f"{self.nodes} × {self.offer.name}{batch}"
+
+    def __hash__(self) -> int:
+        return hash(self.key)

@@ -1,0 +1,58 @@
+"""How far a task has come, as its cloud reports it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Point:
+    """Steps and samples done, over all ranks, at a moment of the task."""
+
+    seconds: float  # since the task was launched
+    steps: float
+    samples: float
+
+
+@dataclass(frozen=True)
+class MetricPoint:
+    """A training metric at a moment of the task."""
+
+    seconds: float
+    step: float
+    name: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the nodes used: means since the last reset but for the peaks."""
+
+    cpu_share: float = 0.0  # of the cores rented, 0 to 1
+    peak_memory_gib: float = 0.0  # of the fullest node
+    gpu_share: float = 0.0
+    peak_gpu_memory_gib: float = 0.0
+    network_mbps: float = 0.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """All that is known of a task's progress, oldest point first."""
+
+    points: tuple[Point, ...] = ()
+    metrics: tuple[MetricPoint, ...] = ()
+    usage: Usage = Usage()
+
+    @property
+    def steps(self) -> float:
+        """Steps done since this task began."""
+        return self.points[-1].steps if self.points else 0.0
+
+    @property
+    def samples(self) -> float:
+        """Samples done since this task began."""
+        return self.points[-1].samples if self.points else 0.0
+
+    def latest(self, metric: str) -> float | None:
+        """The newest value of a metric."""
+        return next((point.value for point in reversed(self.metrics) if point.name == metric), None)

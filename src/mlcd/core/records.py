@@ -1,0 +1,83 @@
+"""What the store keeps: nouns with the facts about them that change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlcd.core.job import Job
+from mlcd.core.machines import Deployment, Offer
+from mlcd.core.plan import Plan
+from mlcd.core.run import JobState
+from mlcd.core.task import TaskKind
+
+
+@dataclass(frozen=True)
+class Controller:
+    """The process that drives a job now."""
+
+    token: str
+    host: str
+    pid: int
+    born_at: float  # when that process began, so that a reused pid is not mistaken for it
+    beat_at: float  # when it was last heard of
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """A job and how it stands."""
+
+    id: str
+    job: Job
+    state: JobState
+    submitted_at: float
+    cloud: str
+    cloud_options: dict[str, str] = field(default_factory=dict)
+    budget_usd: float | None = None  # in force now; resume may raise it
+    deadline_at: float | None = None  # likewise, seconds since the epoch on the cloud's clock
+    confirmed: bool = False  # the plan was accepted: train without asking
+    stop_asked: bool = False
+    plan: Plan | None = None
+    offers: tuple[Offer, ...] = ()  # the space is made of these, so that a resumed search sees the same
+    error: str = ""
+    exit_code: int = 0  # of the command that waits for this job, see mlcd.errors
+    ended_at: float | None = None
+    controller: Controller | None = None
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """A task that may cost money: written before it is launched."""
+
+    id: str
+    job_id: str
+    kind: TaskKind
+    number: int  # of its kind within the job, from 1
+    deployment: Deployment
+    cloud: str
+    intended_at: float
+    handle: str | None = None  # None: launch has not answered yet
+    ended_at: float | None = None  # None: it may still run
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something worth telling, in order."""
+
+    number: int
+    job_id: str
+    at: float
+    kind: str  # "probe", "trial", "plan", "attempt", "progress", "decision", "state", "warning"
+    message: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BillItem:
+    """A line of the bill with what it was for."""
+
+    task_id: str
+    kind: TaskKind
+    what: str
+    seconds: float
+    usd: float

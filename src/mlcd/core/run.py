@@ -1,0 +1,74 @@
+"""The training under a plan, and the stretches that it came in.
+
+A job's life:
+
+    SEARCHING → PLANNED → TRAINING → SUCCEEDED
+        │          │          ├────→ PAUSED      stopped with a checkpoint before a limit was passed; resume goes on
+        ├──────────┴──────────┼────→ STOPPED     by the user; resume goes on
+        └─────────────────────┴────→ FAILED      the program, the goal or the cloud; resume tries again
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mlcd.core.machines import Deployment
+
+
+class JobState(StrEnum):
+    """See the life cycle above."""
+
+    SEARCHING = "searching"
+    PLANNED = "planned"
+    TRAINING = "training"
+    SUCCEEDED = "succeeded"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+    @property
+    def active(self) -> bool:
+        """Whether a controller should be at work."""
+        return self in (JobState.SEARCHING, JobState.TRAINING)
+
+
+class AttemptEnd(StrEnum):
+    """How a stretch of training ended."""
+
+    FINISHED = "finished"
+    FAILED = "failed"  # the program's own doing
+    LOST = "lost"  # a node's
+    STOPPED = "stopped"  # asked for: by the user, a limit, or a move
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One unbroken stretch of the training on one deployment."""
+
+    task_id: str
+    number: int
+    deployment: Deployment
+    started_at: float
+    samples_before: float = 0.0
+    samples: float = 0.0  # done in this stretch
+    seconds: float = 0.0
+    usd: float = 0.0
+    end: AttemptEnd | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """All stretches so far."""
+
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def samples(self) -> float:
+        """Samples done that were not lost again."""
+        return self.attempts[-1].samples_before + self.attempts[-1].samples if self.attempts else 0.0
+
+    def count(self, end: AttemptEnd) -> int:
+        """How many stretches ended that way."""
+        return sum(attempt.end is end for attempt in self.attempts)

@@ -1,0 +1,131 @@
+"""What a cloud is asked to execute, and what it says of it. A probe and a training are both tasks.
+
+    STARTING → SETUP → RUNNING → SUCCEEDED | FAILED | STOPPED
+    any of them → LOST      the cloud knows nothing of it, or a node is gone
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from mlcd.core.job import ProgressSettings, Target
+from mlcd.core.machines import Deployment
+from mlcd.core.progress import Progress
+
+Handle = str  # plain, so that it survives a restart
+
+
+class TaskKind(StrEnum):
+    """What the task is for."""
+
+    PROBE = "probe"
+    TRAINING = "training"
+
+
+class TaskState(StrEnum):
+    """See the life cycle above."""
+
+    STARTING = "starting"
+    SETUP = "setup"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    LOST = "lost"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self in (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.STOPPED, TaskState.LOST)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything that a cloud needs to execute the user's program once."""
+
+    id: str
+    job_id: str
+    kind: TaskKind
+    platform: str
+    run: str
+    setup: str = ""
+    workdir: str = ""
+    envs: dict[str, str] = field(default_factory=dict)
+    file_mounts: dict[str, str] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+    progress: ProgressSettings = ProgressSettings()
+    folder: str = ""  # on this computer: the cloud keeps logs, progress and outputs here (see TaskFolder)
+    checkpoints: str = ""  # on this computer: committed checkpoints of the job, shared by its attempts
+    checkpoint_path: str = ""  # see CheckpointSettings.path
+    checkpoint_keep: int = 2
+    grace_seconds: float = 15.0
+    max_seconds: float | None = None  # the cloud ends it by itself after that, whoever is watching
+    samples: float = 0.0  # still to do; 0: until the program ends
+    samples_before: float = 0.0  # done by earlier attempts
+    until: Target | None = None
+    measuring_seconds: float = 0.0  # of a probe: warm-up and measuring, if all goes well
+
+
+@dataclass(frozen=True)
+class TaskFolder:
+    """Where the things of one task lie on this computer, the same for every cloud."""
+
+    root: Path
+
+    def log(self, node: int = 0) -> Path:
+        """Standard output and error of a node's program."""
+        return self.root / "logs" / f"node-{node}.log"
+
+    @property
+    def progress(self) -> Path:
+        """What the ranks report, a file each (see mlcd.worker)."""
+        return self.root / "progress"
+
+    @property
+    def outputs(self) -> Path:
+        """What the program hands back."""
+        return self.root / "outputs"
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One line of the bill."""
+
+    what: str  # "2 × local-2c", "disk", "requests"
+    seconds: float
+    usd: float
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """What a cloud knows of a task at this moment."""
+
+    state: TaskState
+    progress: Progress = Progress()
+    charges: tuple[Charge, ...] = ()
+    started_at: float | None = None  # when the machines began to cost money
+    setup_at: float | None = None  # when `setup` began
+    running_at: float | None = None  # when `run` began
+    ended_at: float | None = None
+    exit_code: int | None = None
+    reason: str = ""  # why it ended, in plain words, where the cloud knows: "out of memory", "time limit"
+    log_tail: str = ""
+
+    @property
+    def usd(self) -> float:
+        """Money so far."""
+        return sum(charge.usd for charge in self.charges)
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Something that still costs money, found by asking the cloud itself."""
+
+    handle: Handle
+    task_id: str
+    job_id: str
+    what: str
+    since: float
+    deployment: Deployment | None = None

@@ -1,0 +1,87 @@
+"""One deployment tried. A measurement and a failure both cost money, and both are data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from mlcd.core.machines import Deployment
+from mlcd.core.progress import Usage
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Where the seconds of a probe went."""
+
+    start: float = 0.0
+    setup: float = 0.0
+    warmup: float = 0.0
+    measuring: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return self.start + self.setup + self.warmup + self.measuring
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The throughput seen."""
+
+    samples_per_second: float
+    low: float  # 95 % interval of the mean
+    high: float
+    steps: float = 0.0
+    samples: float = 0.0
+    usage: Usage = Usage()
+    kind: Literal["measurement"] = "measurement"
+
+    @property
+    def relative_error(self) -> float:
+        """Standard error of the mean ÷ mean."""
+        return (self.high - self.low) / 3.92 / self.samples_per_second
+
+
+class FailureKind(StrEnum):
+    """Why there is no throughput."""
+
+    OUT_OF_MEMORY = "out of memory"
+    CRASHED = "crashed"
+    HUNG = "hung"  # no step for too long
+    SILENT = "never reported"  # it ran, and not one step was seen
+    LOST = "lost"  # a node went away
+    NO_CAPACITY = "no capacity"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why the deployment gave no measurement."""
+
+    reason: FailureKind
+    message: str = ""
+    exit_code: int | None = None
+    log_tail: str = ""
+    kind: Literal["failure"] = "failure"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One deployment tried, with what it gave and what it cost."""
+
+    deployment: Deployment
+    outcome: Measurement | Failure
+    seconds: float
+    usd: float
+    phases: Phases = Phases()
+    task_id: str = ""
+
+    @property
+    def measurement(self) -> Measurement | None:
+        """What was measured, if it was."""
+        return self.outcome if isinstance(self.outcome, Measurement) else None
+
+    @property
+    def failure(self) -> Failure | None:
+        """What went wrong, if it did."""
+        return self.outcome if isinstance(self.outcome, Failure) else None

@@ -1,0 +1,110 @@
+"""Every error that mlcd raises on purpose.
+
+    MlcdError(message, hint)          what happened, to which thing, and what to do next
+    ├── UserError                     something to change in the job, the command or the settings
+    │   ├── InvalidJobError           a job file that cannot be understood: file, line, key
+    │   ├── NotFoundError             no such job, cloud, strategy, workload …
+    │   ├── MissingExtraError         an optional package is needed; the hint is its install line
+    │   └── GoalUnreachableError      no deployment can keep the deadline or the budget; names the nearest
+    ├── CloudError                    the outside world said no
+    │   └── NoCapacityError           not enough machines of this kind now
+    ├── TaskFailedError               the user's program failed; carries the end of its log
+    ├── LimitReachedError             a run stopped itself with a checkpoint before a limit was passed
+    │   ├── BudgetExhaustedError
+    │   └── DeadlineMissedError
+    └── StoreError                    the database cannot be read or written
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class MlcdError(Exception):
+    """What happened, with a hint that says what to do next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class UserError(MlcdError):
+    """Something that the user can change."""
+
+    exit_code = 2
+
+
+class InvalidJobError(UserError):
+    """A job that cannot be understood."""
+
+
+class NotFoundError(UserError):
+    """Nothing goes by that name."""
+
+    exit_code = 102
+
+
+class MissingExtraError(UserError):
+    """An optional package is not installed."""
+
+    exit_code = 1
+
+
+class GoalUnreachableError(UserError):
+    """No deployment can keep the deadline or the budget."""
+
+    exit_code = 106
+
+
+class CloudError(MlcdError):
+    """The cloud refused or failed."""
+
+
+class NoCapacityError(CloudError):
+    """The cloud has not enough machines of this kind now."""
+
+
+class TaskFailedError(MlcdError):
+    """The user's program failed."""
+
+    exit_code = 100
+
+    def __init__(self, message: str, hint: str = "", log_tail: str = "") -> None:
+        super().__init__(message, hint)
+        self.log_tail = log_tail
+
+
+class LimitReachedError(MlcdError):
+    """The run stopped itself before a limit was passed."""
+
+
+class BudgetExhaustedError(LimitReachedError):
+    """The budget does not allow the run to go on."""
+
+    exit_code = 104
+
+
+class DeadlineMissedError(LimitReachedError):
+    """The deadline does not allow the run to go on."""
+
+    exit_code = 105
+
+
+class StoreError(MlcdError):
+    """The database cannot be read or written."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint naming the nearest known word, or listing what there is."""
+    choices = sorted(known)
+    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
+    if near:
+        return f"Did you mean '{near[0]}'?"
+    return f"Known: {', '.join(choices)}." if choices else ""
