@@ -22,7 +22,7 @@ class Cloud(Protocol):
     clock: Clock  # the time that this cloud lives in
     poll_seconds: float  # how often it is worth asking
     probe_time: ProbeTime  # how long a probe is expected to take here
-    start_seconds: float  # from launch to the first step, as expected before anything was tried
+    start_seconds: float | None  # from launch to the first step; None: learnt from the probes
 
     def offers(self) -> Iterable[Offer]:
         """What is for sale now."""

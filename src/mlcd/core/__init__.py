@@ -1,0 +1,1 @@
+"""The nouns: frozen, free of effects, and known to everyone above."""

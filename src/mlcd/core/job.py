@@ -80,6 +80,7 @@ class SearchSettings:
     strategy: str = "heterbo"
     max_probes: int | None = None
     seed: int = 0
+    parallel: int = 1  # probes at once
     kinds: tuple[str, ...] = ("vm",)
     options: dict[str, Any] = field(default_factory=dict)  # the strategy's own
 

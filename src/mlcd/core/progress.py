@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Point:
     """Steps and samples done, over all ranks, at a moment of the task."""
 
-    seconds: float  # since the task was launched
+    seconds: float  # since the task's started_at
     steps: float
     samples: float
 

@@ -5,32 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mlcd.core.goal import Goal
+from mlcd.core.job import Job
+from mlcd.core.live import Live
 from mlcd.core.machines import Deployment
-from mlcd.core.progress import MetricPoint, Point, Usage
+from mlcd.core.progress import MetricPoint, Point
 from mlcd.core.records import BillItem, Event, JobRecord, TaskRecord
 from mlcd.core.run import Run
 from mlcd.core.study import Belief, Ledger
-from mlcd.core.task import TaskKind, TaskState
+from mlcd.core.task import Owned
 from mlcd.core.trial import Trial
-
-
-@dataclass(frozen=True)
-class Live:
-    """The task that runs now."""
-
-    task_id: str
-    kind: TaskKind
-    state: TaskState
-    deployment: Deployment
-    seconds: float  # since it was launched
-    usd: float
-    samples: float  # of the whole job, earlier attempts included
-    samples_per_second: float  # lately; 0: nothing seen yet
-    left_seconds: float | None  # until the training is done, if it goes on like this
-    total_seconds: float | None  # of the whole job, search included, if it goes on like this
-    total_usd: float | None
-    metrics: dict[str, float] = field(default_factory=dict)  # newest values
-    usage: Usage = Usage()
 
 
 @dataclass(frozen=True)
@@ -47,6 +30,14 @@ class JobView:
     live: Live | None = None
     controlled: bool = False  # a controller is at work on it
     model: str = ""  # the folder with what the training handed back, once it has
+    samples: float = 0.0  # to train in all, as the study has it; 0: not known
+    samples_at: dict[int, float] = field(default_factory=dict)  # batch size → samples to train, where it matters
+    start_seconds: float = 0.0  # from launch to the first step, as the study has it
+
+    def work(self, deployment: Deployment) -> float:
+        """Samples to train on this deployment; 0: not known."""
+        samples = self.samples or (self.record.job.work.samples if self.record.job.work else 0.0)
+        return self.samples_at.get(deployment.batch_size or 0, samples)
 
 
 @dataclass(frozen=True)
@@ -61,3 +52,24 @@ class JobStory:
     points: tuple[Point, ...] = ()  # of the training, all attempts in one line
     metrics: tuple[MetricPoint, ...] = ()
     log_tail: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a job would try, before anything is spent."""
+
+    job: Job
+    notices: tuple[str, ...]
+    space: tuple[Deployment, ...]
+    probe_seconds: tuple[float, ...]  # expected, of each deployment of the space
+    probe_usd: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Stray:
+    """Something that costs money and belongs to no job at work."""
+
+    cloud: str
+    owned: Owned
+    why: str
+    ended: bool  # whether it was told to end

@@ -1,0 +1,55 @@
+"""Keep the deadline and the budget: go on, or halt with a checkpoint while there is still room for one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mlcd.core.goal import Goal
+from mlcd.core.machines import Deployment
+from mlcd.core.study import Ledger
+from mlcd.core.units import show_duration, show_usd
+
+
+class Limit(StrEnum):
+    """What would be passed."""
+
+    BUDGET = "budget"
+    DEADLINE = "deadline"
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Go on as it is."""
+
+
+@dataclass(frozen=True)
+class Halt:
+    """Stop with a checkpoint before the limit is passed."""
+
+    limit: Limit
+    why: str
+
+
+def keep_or_halt(goal: Goal, spent: Ledger, deployment: Deployment, stop_seconds: float) -> Keep | Halt:
+    """Whether there is room for more than the time that stopping takes.
+
+    What is spent is at this moment; stopping costs the grace period on all nodes.
+    """
+    if allowed_seconds(goal, spent, deployment, stop_seconds) > 0:
+        return Keep()
+    if goal.budget_usd is not None and spent.usd + deployment.usd(stop_seconds) >= goal.budget_usd:
+        return Halt(
+            Limit.BUDGET, f"{show_usd(spent.usd)} of the budget of {show_usd(goal.budget_usd)} are spent"
+        )
+    return Halt(Limit.DEADLINE, f"the deadline ({show_duration(goal.deadline_seconds or 0)} in all) is reached")
+
+
+def allowed_seconds(goal: Goal, spent: Ledger, deployment: Deployment, stop_seconds: float) -> float:
+    """How long this deployment may go on before it has to be told to stop."""
+    seconds = [float("inf")]
+    if goal.deadline_seconds is not None:
+        seconds.append(goal.deadline_seconds - spent.seconds - stop_seconds)
+    if goal.budget_usd is not None and deployment.usd_per_hour > 0:
+        seconds.append((goal.budget_usd - spent.usd) / deployment.usd_per_hour * 3600.0 - stop_seconds)
+    return min(seconds)
