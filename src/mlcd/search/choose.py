@@ -1,0 +1,216 @@
+"""The end of a search made into a plan: what to train on, what it will cost, why, and why nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mlcd.core.goal import Aim
+from mlcd.core.machines import Deployment
+from mlcd.core.plan import Alternative, Forecast, Plan
+from mlcd.core.study import Belief, Stop, Study
+from mlcd.core.trial import Failure, Measurement
+from mlcd.core.units import show_duration, show_usd
+from mlcd.errors import GoalUnreachableError, UserError
+from mlcd.forecast.whole import forecast_belief, forecast_training
+from mlcd.search.limits import best_feasible
+from mlcd.search.seen import failed_trials, measured_trials
+
+__all__ = ["best_feasible", "make_plan"]
+
+_UNTRIED_SHOWN = 3
+
+
+def make_plan(study: Study, stop: Stop, beliefs: tuple[Belief, ...] = ()) -> Plan:
+    """The plan to train on what the search chose.
+
+    Raises GoalUnreachableError where nothing was chosen or the choice would pass a limit; the hint names
+    the deployment that comes nearest and the deadline or budget that it would need.
+    """
+    seen = _forecasts(study)
+    expected = {belief.deployment: belief for belief in beliefs}
+    if stop.choice is None:
+        raise _unreachable(study, seen, expected, stop.reason)
+    forecast = _forecast_of_choice(study, stop.choice, seen, expected)
+    if not study.goal.allows(*_total(study, forecast)):
+        raise _unreachable(study, {**seen, stop.choice: forecast}, expected, stop.reason)
+    return Plan(
+        deployment=stop.choice,
+        forecast=forecast,
+        search=study.spent,
+        reason=_reason(study, stop, forecast, seen),
+        alternatives=_alternatives(study, stop.choice, forecast, seen, expected),
+    )
+
+
+def _forecasts(study: Study) -> dict[Deployment, Forecast]:
+    return {
+        trial.deployment: forecast_training(study, trial.deployment, trial.outcome)
+        for trial in measured_trials(study)
+        if isinstance(trial.outcome, Measurement)
+    }
+
+
+def _forecast_of_choice(
+    study: Study, choice: Deployment, seen: dict[Deployment, Forecast], expected: dict[Deployment, Belief]
+) -> Forecast:
+    if choice in seen:
+        return seen[choice]
+    if choice in expected:
+        return forecast_belief(study, expected[choice])
+    raise UserError(
+        f"The search chose {choice} without trying it, and nothing tells how long the training would take.",
+        "Let the strategy measure its choice, or take another strategy.",
+    )
+
+
+def _total(study: Study, forecast: Forecast) -> tuple[float, float]:
+    return study.spent.seconds + forecast.seconds, study.spent.usd + forecast.usd
+
+
+def _reason(study: Study, stop: Stop, forecast: Forecast, seen: dict[Deployment, Forecast]) -> str:
+    rank = _rank(study, stop.choice, forecast, seen)
+    training = f"The training takes about {show_duration(forecast.seconds)} and {show_usd(forecast.usd)}."
+    return " ".join(
+        part for part in (rank, training, _limits_kept(study, forecast), _ended(stop.reason)) if part
+    )
+
+
+def _ended(reason: str) -> str:
+    """The searcher's own words as a sentence."""
+    return reason and f"{reason[0].upper()}{reason[1:].rstrip('.')}."
+
+
+def _rank(
+    study: Study, choice: Deployment | None, forecast: Forecast, seen: dict[Deployment, Forecast]
+) -> str:
+    if choice not in seen:
+        return f"{choice} is expected to serve the goal best; it was not tried."
+    able = [each for each in seen.values() if study.goal.allows(*_total(study, each))]
+    limits = f" that can keep the {_limit_names(study)}" if study.goal.limited else ""
+    if len(able) == 1:
+        return f"{choice} is the only measured deployment{limits}."
+    value = study.goal.value(*_total(study, forecast))
+    better = sum(study.goal.value(*_total(study, each)) < value for each in able)
+    place = _SUPERLATIVES[study.goal.aim] if better == 0 else f"number {better + 1} by the goal"
+    return f"{choice} is the {place} of {len(able)} measured deployments{limits}."
+
+
+_SUPERLATIVES = {
+    Aim.FASTEST: "fastest",
+    Aim.CHEAPEST: "cheapest",
+    Aim.BALANCED: "best balance of time and money",
+}
+
+
+def _limit_names(study: Study) -> str:
+    names = [
+        name
+        for name, limit in (("deadline", study.goal.deadline_seconds), ("budget", study.goal.budget_usd))
+        if limit is not None
+    ]
+    return " and the ".join(names)
+
+
+def _limits_kept(study: Study, forecast: Forecast) -> str:
+    seconds, usd = _total(study, forecast)
+    kept = []
+    if study.goal.deadline_seconds is not None:
+        kept.append(f"{show_duration(seconds)} of the {show_duration(study.goal.deadline_seconds)} deadline")
+    if study.goal.budget_usd is not None:
+        kept.append(f"{show_usd(usd)} of the {show_usd(study.goal.budget_usd)} budget")
+    return f"With the search that is {' and '.join(kept)}." if kept else ""
+
+
+def _alternatives(
+    study: Study,
+    choice: Deployment,
+    forecast: Forecast,
+    seen: dict[Deployment, Forecast],
+    expected: dict[Deployment, Belief],
+) -> tuple[Alternative, ...]:
+    measured = [
+        Alternative(deployment, each, _why_not(study, each, forecast))
+        for deployment, each in seen.items()
+        if deployment != choice
+    ]
+    measured.sort(key=lambda alternative: _badness(study, alternative.forecast))
+    failed = [
+        Alternative(trial.deployment, None, f"failed: {trial.outcome.reason.value}")
+        for trial in failed_trials(study)
+        if isinstance(trial.outcome, Failure)
+    ]
+    return (*measured, *_untried(study, choice, forecast, expected), *failed)
+
+
+def _badness(study: Study, forecast: Forecast | None) -> tuple[bool, float]:
+    if forecast is None:
+        return True, 0.0
+    total = _total(study, forecast)
+    return not study.goal.allows(*total), study.goal.value(*total)
+
+
+def _untried(
+    study: Study, choice: Deployment, forecast: Forecast, expected: dict[Deployment, Belief]
+) -> Iterable[Alternative]:
+    """The few untried deployments that are expected to come closest to the choice, or to beat it."""
+    tried = study.tried | {choice}
+    believed = [(d, forecast_belief(study, belief)) for d, belief in expected.items() if d not in tried]
+    believed.sort(key=lambda pair: _badness(study, pair[1]))
+    for deployment, each in believed[:_UNTRIED_SHOWN]:
+        yield Alternative(deployment, each, f"not tried; expected {_why_not(study, each, forecast)}")
+
+
+def _why_not(study: Study, other: Forecast, taken: Forecast) -> str:
+    seconds, usd = _total(study, other)
+    deadline, budget = study.goal.deadline_seconds, study.goal.budget_usd
+    if deadline is not None and seconds > deadline:
+        return f"too slow: would end {show_duration(seconds - deadline)} after the deadline"
+    if budget is not None and usd > budget:
+        return f"too dear: would pass the budget by {show_usd(usd - budget)}"
+    return _compare(study.goal.aim, other, taken)
+
+
+def _compare(aim: Aim, other: Forecast, taken: Forecast) -> str:
+    longer, dearer = other.seconds - taken.seconds, other.usd - taken.usd
+    time = f"{'slower' if longer > 0 else 'faster'} by {show_duration(abs(longer))}"
+    money = f"{'dearer' if dearer > 0 else 'cheaper'} by {show_usd(abs(dearer))}"
+    if aim is Aim.FASTEST:
+        return time if longer > 0 else f"{time}, but less sure to keep the limits"
+    if aim is Aim.CHEAPEST:
+        return money if dearer > 0 else f"{money}, but less sure to keep the limits"
+    return f"{time}, {money}"
+
+
+def _unreachable(
+    study: Study, seen: dict[Deployment, Forecast], expected: dict[Deployment, Belief], why: str
+) -> GoalUnreachableError:
+    forecasts = {d: forecast_belief(study, belief) for d, belief in expected.items()} | seen
+    limits = _limit_names(study)
+    what = f"keep the {limits}" if limits else "be trained on"
+    message = f"No deployment can {what}. {_ended(why)}".rstrip()
+    if not forecasts:
+        return GoalUnreachableError(message, _hint_without_forecast(study))
+    best = min(forecasts, key=lambda d: study.goal.excess(*_slow(study, forecasts[d])))
+    return GoalUnreachableError(message, _what_would_do(study, best, forecasts[best]))
+
+
+def _hint_without_forecast(study: Study) -> str:
+    if study.trials:
+        return f"All {len(study.trials)} deployments that were tried failed: see their logs."
+    return "Nothing could be tried within the limits: allow more time or money."
+
+
+def _what_would_do(study: Study, deployment: Deployment, forecast: Forecast) -> str:
+    seconds, usd = _slow(study, forecast)
+    needs = []
+    if study.goal.deadline_seconds is not None and seconds > study.goal.deadline_seconds:
+        needs.append(f"a deadline of {show_duration(seconds)}")
+    if study.goal.budget_usd is not None and usd > study.goal.budget_usd:
+        needs.append(f"a budget of {show_usd(usd)}")
+    if not needs:
+        return f"The nearest is {deployment}: {show_duration(seconds)} and {show_usd(usd)} in all."
+    return f"The nearest is {deployment}: {' and '.join(needs)} would do."
+
+
+def _slow(study: Study, forecast: Forecast) -> tuple[float, float]:
+    return study.spent.seconds + forecast.high_seconds, study.spent.usd + forecast.high_usd

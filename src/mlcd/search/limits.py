@@ -1,0 +1,101 @@
+"""Keeping the deadline and the budget while looking: the incumbent and its reserve.
+
+The paper (section III.C, stop condition): "we reserve the necessary training cost required to finish training
+from the optimal point found in the previous explorations". With a feasible deployment in hand nothing is tried
+that could make it infeasible: what is spent, the next probe and the training on the incumbent must stay within
+both limits. The training is reckoned at the slow end of its 95 % interval and the probe with a surcharge, so
+that noise does not break a limit. With none in hand a probe must leave something to train with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf
+
+from mlcd.core.machines import Deployment
+from mlcd.core.plan import Forecast
+from mlcd.core.study import Ledger, Study
+from mlcd.core.trial import Trial
+from mlcd.forecast.whole import forecast_training
+from mlcd.search.seen import measured_trials
+
+PROBE_SURCHARGE = 1.1  # a probe may take that much longer than expected
+
+
+def best_feasible(study: Study) -> Trial | None:
+    """The measured deployment that serves the goal best and surely keeps the limits; None: there is none.
+
+    Surely: at the slow end of its 95 % interval. Where none is sure, the one that is expected to keep the
+    limits with the most to spare. Its measurement is the average of all of that deployment.
+    """
+    trials = measured_trials(study)
+    sure = [trial for trial in trials if study.goal.allows(*_pair(slow_total(study, trial)))]
+    if sure:
+        return min(sure, key=lambda trial: goal_value(study, trial))
+    hoped = [trial for trial in trials if study.goal.allows(*_pair(expected_total(study, trial)))]
+    return min(hoped, key=lambda trial: study.goal.excess(*_pair(expected_total(study, trial))), default=None)
+
+
+def nearest(study: Study, trials: Iterable[Trial] | None = None) -> Trial | None:
+    """The measured deployment that passes the limits by the least, however far."""
+    candidates = measured_trials(study) if trials is None else trials
+    return min(
+        candidates, key=lambda trial: study.goal.excess(*_pair(expected_total(study, trial))), default=None
+    )
+
+
+def goal_value(study: Study, trial: Trial) -> float:
+    """What the aim makes small, if the training ran where this trial was measured."""
+    return study.goal.value(*_pair(expected_total(study, trial)))
+
+
+def expected_total(study: Study, trial: Trial) -> Ledger:
+    """Time and money of the whole job if the training started now on a measured deployment."""
+    forecast = _forecast(study, trial)
+    return Ledger(study.spent.seconds + forecast.seconds, study.spent.usd + forecast.usd)
+
+
+def slow_total(study: Study, trial: Trial) -> Ledger:
+    """The same at the slow end of the 95 % interval."""
+    forecast = _forecast(study, trial)
+    return Ledger(study.spent.seconds + forecast.high_seconds, study.spent.usd + forecast.high_usd)
+
+
+@dataclass(frozen=True)
+class Room:
+    """What one more probe may cost at most."""
+
+    seconds: float
+    usd: float
+
+    def admits(self, study: Study, deployment: Deployment) -> bool:
+        """Whether trying this deployment keeps the reserve."""
+        return (
+            study.probe_seconds(deployment) * PROBE_SURCHARGE <= self.seconds
+            and study.probe_usd(deployment) * PROBE_SURCHARGE <= self.usd
+        )
+
+
+def room_for_probes(study: Study, incumbent: Trial | None) -> Room:
+    """What the limits leave for a probe once the incumbent's training and the probes under way are set aside.
+
+    Probes under way run beside the next one: they take its money, not its time.
+    """
+    held = slow_total(study, incumbent) if incumbent is not None else study.spent
+    pending_usd = sum(study.probe_usd(deployment) for deployment in study.pending) * PROBE_SURCHARGE
+    deadline, budget = study.goal.deadline_seconds, study.goal.budget_usd
+    return Room(
+        seconds=inf if deadline is None else deadline - held.seconds,
+        usd=inf if budget is None else budget - held.usd - pending_usd,
+    )
+
+
+def _forecast(study: Study, trial: Trial) -> Forecast:
+    if trial.measurement is None:
+        raise ValueError(f"{trial.deployment} was not measured: it has no forecast")
+    return forecast_training(study, trial.deployment, trial.measurement)
+
+
+def _pair(ledger: Ledger) -> tuple[float, float]:
+    return ledger.seconds, ledger.usd

@@ -1,0 +1,95 @@
+"""From the end of a search to a plan in plain words."""
+
+from __future__ import annotations
+
+import pytest
+from worlds import deployment, failed, measured, study_of
+
+from mlcd.core.goal import Aim
+from mlcd.core.study import Belief, Stop
+from mlcd.errors import GoalUnreachableError, UserError
+from mlcd.search.choose import make_plan
+
+FAST = deployment("p3", 1, usd_per_hour=10.0)  # 360,000 samples at 100/s: 1 h, $10
+SLOW = deployment("c5", 1, usd_per_hour=1.0)  # at 25/s: 4 h, $4
+FULL = deployment("t2", 1)
+
+
+def test_a_plan_tells_the_forecast_the_search_and_the_reason() -> None:
+    study = study_of(measured(FAST, 100.0), measured(SLOW, 25.0), aim=Aim.FASTEST)
+    plan = make_plan(study, Stop(FAST, "nothing else is worth a probe"))
+    assert plan.forecast.seconds == pytest.approx(3600.0)
+    assert plan.forecast.usd == pytest.approx(10.0)
+    assert plan.search == study.spent
+    assert plan.total.seconds == pytest.approx(3600.0 + 1200.0)
+    assert "1 × p3 is the fastest of 2 measured deployments." in plan.reason
+    assert "about 1h 00m and $10.00" in plan.reason
+    assert plan.reason.endswith("Nothing else is worth a probe.")
+
+
+def test_the_reason_says_how_much_of_the_limits_is_used() -> None:
+    study = study_of(measured(FAST, 100.0), measured(SLOW, 25.0), aim=Aim.CHEAPEST, deadline_hours=3.0)
+    plan = make_plan(study, Stop(FAST, ""))
+    assert "the only measured deployment that can keep the deadline" in plan.reason
+    assert "1h 20m of the 3h 00m deadline" in plan.reason
+
+
+def test_alternatives_say_why_they_were_not_taken() -> None:
+    trials = (measured(FAST, 100.0), measured(SLOW, 25.0), failed(FULL))
+    late = make_plan(study_of(*trials, aim=Aim.FASTEST, deadline_hours=3.0), Stop(FAST, ""))
+    dear = make_plan(study_of(*trials, aim=Aim.CHEAPEST), Stop(SLOW, ""))
+    assert [a.why_not for a in late.alternatives] == [
+        "too slow: would end 1h 21m after the deadline",
+        "failed: out of memory",
+    ]
+    assert [a.why_not for a in dear.alternatives] == ["dearer by $6.00", "failed: out of memory"]
+
+
+def test_a_budget_and_a_slower_time_are_named_as_well() -> None:
+    study = study_of(measured(FAST, 100.0), measured(SLOW, 25.0), aim=Aim.FASTEST, budget_usd=8.0)
+    assert (
+        make_plan(study, Stop(SLOW, ""))
+        .alternatives[0]
+        .why_not.startswith("too dear: would pass the budget by $3.8")
+    )
+    free = study_of(measured(FAST, 100.0), measured(SLOW, 25.0), aim=Aim.FASTEST)
+    assert make_plan(free, Stop(FAST, "")).alternatives[0].why_not == "slower by 3h 00m"
+
+
+def test_untried_deployments_are_shown_with_what_is_expected_of_them() -> None:
+    other = deployment("m5", 1)
+    study = study_of(measured(FAST, 100.0), space=(FAST, other), aim=Aim.FASTEST)
+    plan = make_plan(
+        study, Stop(FAST, ""), (Belief(other, 50.0, 40.0, 60.0), Belief(FAST, 100.0, 99.0, 101.0))
+    )
+    (alternative,) = plan.alternatives
+    assert alternative.deployment == other
+    assert alternative.why_not == "not tried; expected slower by 1h 00m"
+
+
+def test_a_choice_that_was_never_tried_is_planned_from_beliefs() -> None:
+    study = study_of(space=(FAST, SLOW), aim=Aim.FASTEST)
+    plan = make_plan(study, Stop(FAST, ""), (Belief(FAST, 100.0, 50.0, 200.0),))
+    assert plan.forecast.seconds == pytest.approx(3600.0)
+    assert plan.forecast.high_seconds == pytest.approx(7200.0, rel=0.01)
+    with pytest.raises(UserError, match="without trying it"):
+        make_plan(study, Stop(FAST, ""))
+
+
+def test_a_search_that_found_nothing_names_the_nearest_and_what_would_do() -> None:
+    study = study_of(measured(FAST, 100.0), measured(SLOW, 25.0), aim=Aim.CHEAPEST, deadline_hours=1.0)
+    with pytest.raises(GoalUnreachableError) as caught:
+        make_plan(study, Stop(None, "no deployment is fast enough"))
+    assert caught.value.message == "No deployment can keep the deadline. No deployment is fast enough."
+    assert caught.value.hint.startswith("The nearest is 1 × p3: a deadline of 1h 22m would do")
+
+
+def test_a_choice_that_passes_a_limit_is_refused() -> None:
+    study = study_of(measured(FAST, 100.0), aim=Aim.FASTEST, budget_usd=5.0)
+    with pytest.raises(GoalUnreachableError, match="a budget of \\$12"):
+        make_plan(study, Stop(FAST, ""))
+
+
+def test_when_everything_failed_the_logs_are_pointed_at() -> None:
+    with pytest.raises(GoalUnreachableError, match="see their logs"):
+        make_plan(study_of(failed(FULL)), Stop(None, "every deployment failed"))

@@ -1,0 +1,53 @@
+"""What trials teach."""
+
+from __future__ import annotations
+
+import pytest
+from worlds import deployment, failed, measured, study_of
+
+from mlcd.core.trial import FailureKind
+from mlcd.search.seen import failed_trials, lessons, measured_trials
+
+
+def test_repeated_measurements_are_averaged_and_surer() -> None:
+    here = deployment()
+    (trial,) = measured_trials(study_of(measured(here, 80.0, 0.02), measured(here, 125.0, 0.02)))
+    assert trial.measurement is not None
+    assert trial.measurement.samples_per_second == pytest.approx(100.0)
+    assert trial.measurement.relative_error == pytest.approx(0.02 / 2**0.5)
+
+
+def test_a_failure_is_forgotten_once_the_deployment_was_measured() -> None:
+    here = deployment()
+    study = study_of(failed(here, FailureKind.LOST), measured(here, 10.0))
+    assert failed_trials(study) == ()
+    assert len(measured_trials(study)) == 1
+
+
+def test_out_of_memory_forbids_larger_batches_and_the_same_batch_on_fewer_nodes() -> None:
+    learnt = lessons(study_of(failed(deployment("c5", 2, 64))))
+    assert learnt.forbid(deployment("c5", 2, 128))
+    assert learnt.forbid(deployment("c5", 1, 64))
+    assert not learnt.forbid(deployment("c5", 4, 64))
+    assert not learnt.forbid(deployment("c5", 2, 32))
+
+
+def test_out_of_memory_forbids_other_types_only_where_their_memory_is_known_to_be_no_larger() -> None:
+    learnt = lessons(study_of(failed(deployment("t4", 1, 64, gpus=1, gpu_memory_gib=16.0))))
+    assert learnt.forbid(deployment("k80", 1, 64, gpus=1, gpu_memory_gib=12.0))
+    assert not learnt.forbid(deployment("a100", 1, 64, gpus=1, gpu_memory_gib=40.0))
+    assert not learnt.forbid(deployment("odd", 1, 64, gpus=1))
+    assert not learnt.forbid(deployment("t4x4", 1, 64, gpus=4, gpu_memory_gib=16.0))
+
+
+def test_two_crashes_without_a_success_rule_out_the_type() -> None:
+    once = study_of(failed(deployment("c5", 1), FailureKind.CRASHED))
+    twice = once.with_trial(failed(deployment("c5", 2), FailureKind.HUNG))
+    assert not lessons(once).forbid(deployment("c5", 3))
+    assert lessons(twice).forbid(deployment("c5", 3))
+    assert not lessons(twice.with_trial(measured(deployment("c5", 4), 1.0))).forbid(deployment("c5", 3))
+
+
+def test_missing_capacity_says_nothing_about_other_sizes() -> None:
+    study = study_of(failed(deployment("c5", 2), FailureKind.NO_CAPACITY))
+    assert lessons(study).empty
