@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from mlcd.core.clock import Clock
 from mlcd.core.machines import Deployment, Offer
@@ -49,6 +49,19 @@ class Cloud(Protocol):
 
     def close(self) -> None:
         """Let go of connections; what runs goes on."""
+        ...
+
+
+@runtime_checkable
+class Recorded(Protocol):
+    """A cloud that answers from recordings, and so knows only the deployments that were recorded."""
+
+    def deployments(self) -> tuple[Deployment, ...]:
+        """Those."""
+        ...
+
+    def samples_at(self, samples: float) -> Mapping[int, float]:
+        """Batch size → samples to train, where `samples` are enough at the batch size that needs least."""
         ...
 
 

@@ -43,6 +43,7 @@ class JobRecord:
     exit_code: int = 0  # of the command that waits for this job, see mlcd.errors
     ended_at: float | None = None
     controller: Controller | None = None
+    virtual_clock: bool = False  # it lives on a clock that jumps, not the one on the wall
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Where decisions meet effects, and nowhere else: probing, searching, training, sweeping."""

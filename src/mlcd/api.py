@@ -1,0 +1,317 @@
+"""The client: every verb of mlcd, in process. The command line and the pages call this and nothing else.
+
+    client = mlcd.Client()
+    job_id = client.submit(client.load("job.yaml"))
+    client.start(job_id)                     # a detached controller searches
+    for view in client.follow(job_id): ...   # until the plan is there
+    client.confirm(job_id)                   # it trains
+    for view in client.follow(job_id): ...   # until the model is there
+"""
+
+from __future__ import annotations
+
+import re
+import secrets as tokens
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mlcd import registry
+from mlcd.clouds.base import Cloud, Recorded
+from mlcd.core.clock import SystemClock
+from mlcd.core.job import Job
+from mlcd.core.jobfile import LoadedJob, job_from_dict, load_job
+from mlcd.core.machines import Offer
+from mlcd.core.records import Event, JobRecord
+from mlcd.core.run import JobState
+from mlcd.core.task import TaskFolder
+from mlcd.core.units import parse_duration, parse_moment
+from mlcd.core.view import Check, JobStory, JobView, Stray
+from mlcd.engine.control import alive, start_controller
+from mlcd.engine.controller import drive
+from mlcd.engine.desk import job_folder, work_of
+from mlcd.engine.searching import recorded_part
+from mlcd.engine.secrets import keep_secrets, read_secrets, redact
+from mlcd.engine.sweeping import sweep
+from mlcd.engine.tasks import task_folder
+from mlcd.engine.viewing import story_of, view_of
+from mlcd.errors import InvalidJobError, NotFoundError, UserError
+from mlcd.report import write_report
+from mlcd.search.space import make_space
+from mlcd.settings import Settings, read_settings
+from mlcd.store import Store, open_store
+
+FOLLOW_SECONDS = 0.25
+REVIVE_SECONDS = 2.0  # a controller that was just started has not taken control yet
+
+
+class Client:
+    """mlcd in this process, on this computer's store."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or read_settings()
+        self._started: dict[str, float] = {}
+
+    @cached_property
+    def store(self) -> Store:
+        """Opened when it is first needed."""
+        return open_store(self.settings.store_url)
+
+    def close(self) -> None:
+        """Let go of the store; what runs goes on."""
+        if "store" in self.__dict__:
+            self.store.close()
+            del self.__dict__["store"]
+
+    def load(
+        self,
+        job: str | Path | Job | Mapping[str, Any],
+        *,
+        envs: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> LoadedJob:
+        """Read and check a job: a file, a mapping with the same keys, or a Job."""
+        if isinstance(job, Job):
+            return LoadedJob(job, dict(secrets or {}), ())
+        options: dict[str, Any] = {"envs": envs or {}, "secrets": secrets or {}, "overrides": overrides or {}}
+        if isinstance(job, Mapping):
+            return job_from_dict(job, **options)
+        return load_job(Path(job), **options)
+
+    def check(self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None) -> Check:
+        """What the job would try, before anything is spent."""
+        work_of(loaded.job)
+        registry.load("platforms", loaded.job.platform)
+        registry.load("searchers", loaded.job.search.strategy)(**loaded.job.search.options)
+        with self._cloud(cloud or loaded.job.cloud, cloud_options) as seller:
+            space = make_space(loaded.job, seller.offers())
+            if isinstance(seller, Recorded):
+                space = recorded_part(loaded.job, space, seller.deployments())
+            seconds = tuple(seller.probe_time.seconds(deployment.nodes) for deployment in space)
+        usd = tuple(deployment.usd(took) for deployment, took in zip(space, seconds, strict=True))
+        return Check(loaded.job, loaded.notices, space, seconds, usd)
+
+    def submit(
+        self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None
+    ) -> str:
+        """Write the job down; nothing is started and nothing spent. Gives its id."""
+        name = cloud or loaded.job.cloud
+        self.check(loaded, cloud=name, cloud_options=cloud_options)
+        missing = [key for key in loaded.job.secret_names if key not in loaded.secrets]
+        if missing:
+            raise InvalidJobError(f"Secret '{missing[0]}' has no value.", f"Give it with --secret {missing[0]}=… or in the environment.")
+        job_id = f"{_slug(loaded.job.name)}-{tokens.token_hex(3)}"
+        folder = job_folder(self.settings, job_id)
+        folder.mkdir(parents=True, mode=0o700)
+        keep_secrets(folder, loaded.secrets)
+        options = {**(cloud_options or {})}
+        with self._cloud(name, options) as seller:
+            now, virtual = seller.clock.now(), not isinstance(seller.clock, SystemClock)
+        self.store.add_job(
+            JobRecord(
+                id=job_id,
+                job=loaded.job,
+                state=JobState.SEARCHING,
+                submitted_at=now,
+                cloud=name,
+                cloud_options=options,
+                budget_usd=loaded.job.budget_usd,
+                deadline_at=_deadline_at(loaded.job, now),
+                virtual_clock=virtual,
+            )
+        )
+        return job_id
+
+    def start(self, job_id: str) -> None:
+        """Have a detached controller take the job as far as it goes, if none is at work."""
+        record = self.store.job(job_id)
+        if not alive(record.controller):
+            self._started[record.id] = time.monotonic()
+            start_controller(self.settings, record)
+
+    def drive(self, job_id: str) -> JobView:
+        """Be the controller in this very process until the job rests."""
+        record = self.store.job(job_id)
+        drive(self.store, self.settings, record.id)
+        return self.view(record.id)
+
+    def confirm(self, job_id: str) -> None:
+        """Accept the plan, now or ahead of it: the training may cost money."""
+        record = self.store.job(job_id)
+        record = self.store.change_job(record.id, confirmed=True)
+        if record.state is JobState.PLANNED:
+            self.start(record.id)
+
+    def follow(self, job_id: str) -> Iterator[JobView]:
+        """Snapshots until the job rests; a controller found dead is replaced."""
+        record = self.store.job(job_id)
+        while True:
+            view = self.view(record.id)
+            yield view
+            if not _should_move(view.record) and not view.controlled:
+                return
+            self._revive(view)
+            time.sleep(FOLLOW_SECONDS)
+
+    def view(self, job_id: str) -> JobView:
+        """How a job stands."""
+        record = self.store.job(job_id)
+        return view_of(self.store, self.settings, record, self._now(record))
+
+    def views(self) -> list[JobView]:
+        """All jobs, newest first; controllers found dead are replaced."""
+        found = [view_of(self.store, self.settings, record, self._now(record)) for record in self.store.jobs()]
+        for view in found:
+            self._revive(view)
+        return found
+
+    def story(self, job_id: str) -> JobStory:
+        """A job with all that a report tells of it."""
+        view = self.view(job_id)
+        with self._cloud(view.record.cloud, view.record.cloud_options) as cloud:
+            return story_of(self.store, self.settings, cloud, view)
+
+    def events(self, job_id: str, after: int = 0) -> list[Event]:
+        """What has happened since that event."""
+        return self.store.events(self.store.job(job_id).id, after)
+
+    def logs(self, job_id: str, *, follow: bool = False, node: int = 0, task: str | None = None) -> Iterator[str]:
+        """Lines of a task's log, the newest task's by default; secrets are blotted out."""
+        record = self.store.job(job_id)
+        hidden = read_secrets(job_folder(self.settings, record.id))
+        for line in self._raw_logs(record, follow, node, task):
+            yield redact(line, hidden)
+
+    def stop(self, job_id: str) -> JobView:
+        """Ask the job to stop with a checkpoint; what runs ends within its grace period."""
+        record = self.store.job(job_id)
+        if record.state in (JobState.SUCCEEDED, JobState.STOPPED, JobState.FAILED, JobState.PAUSED):
+            return self.view(record.id)
+        self.store.change_job(record.id, stop_asked=True)
+        self.start(record.id)
+        return self.view(record.id)
+
+    def resume(self, job_id: str, *, budget_usd: float | None = None, deadline: str | None = None) -> JobView:
+        """Go on where the job stopped, with new limits if given; of a job at work, only the limits change."""
+        record = self.store.job(job_id)
+        if record.state is JobState.SUCCEEDED:
+            raise UserError(f"Job {record.id} is done.", f"`mlcd report {record.id}` tells its story.")
+        changes: dict[str, Any] = self._new_limits(record, budget_usd, deadline)
+        if record.state in (JobState.PAUSED, JobState.STOPPED, JobState.FAILED):
+            changes |= {
+                "state": JobState.TRAINING if record.plan and record.confirmed else JobState.PLANNED if record.plan else JobState.SEARCHING,
+                "error": "",
+                "exit_code": 0,
+                "ended_at": None,
+                "stop_asked": False,
+            }
+        record = self.store.change_job(record.id, **changes)
+        self.start(record.id)
+        return self.view(record.id)
+
+    def report(self, job_id: str, path: Path | None = None) -> Path:
+        """Write one self-contained HTML file that tells the job's story."""
+        story = self.story(job_id)
+        return write_report(story, path or Path(f"mlcd-report-{story.view.record.id}.html"))
+
+    def offers(self, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None) -> list[Offer]:
+        """What a cloud sells now."""
+        with self._cloud(cloud or self.settings.cloud, cloud_options) as seller:
+            return list(seller.offers())
+
+    def sweep(self, *, end: bool = False) -> list[Stray]:
+        """What costs money and belongs to no job at work; ended if asked for."""
+        clouds = {self.settings.cloud, *(record.cloud for record in self.store.jobs())} - {"replay"}
+        return sweep(self.store, self.settings, sorted(clouds), end)
+
+    @contextmanager
+    def _cloud(self, name: str, options: Mapping[str, str] | None) -> Iterator[Cloud]:
+        cloud: Cloud = registry.load("clouds", name)(self.settings, dict(options or {}))
+        try:
+            yield cloud
+        finally:
+            cloud.close()
+
+    def _now(self, record: JobRecord) -> float:
+        """On the clock that the job lives by."""
+        if not record.virtual_clock:
+            return time.time()
+        newest = self.store.events(record.id)[-1:]
+        return newest[0].at if newest else record.submitted_at
+
+    def _revive(self, view: JobView) -> None:
+        """Replace a controller that died; one that was just started gets a moment to take over."""
+        since = time.monotonic() - self._started.get(view.record.id, float("-inf"))
+        if _should_move(view.record) and not view.controlled and since > REVIVE_SECONDS:
+            self.start(view.record.id)
+
+    def _new_limits(self, record: JobRecord, budget_usd: float | None, deadline: str | None) -> dict[str, Any]:
+        changes: dict[str, Any] = {}
+        if budget_usd is not None:
+            spent = self.store.spent(record.id)
+            if budget_usd <= spent:
+                raise UserError(f"A budget of ${budget_usd:g} is spent already: the bill is ${spent:.4f}.")
+            changes["budget_usd"] = budget_usd
+        if deadline is not None:
+            changes["deadline_at"] = _new_deadline(deadline, self._now(record))
+        return changes
+
+    def _raw_logs(self, record: JobRecord, follow: bool, node: int, task: str | None) -> Iterator[str]:
+        folder = job_folder(self.settings, record.id)
+        while True:
+            tasks = [known.id for known in self.store.tasks(record.id) if task in (None, known.id)]
+            if tasks or not follow:
+                break
+            time.sleep(FOLLOW_SECONDS)
+        if not tasks:
+            raise NotFoundError(f"Job {record.id} has no task '{task}'." if task else f"Job {record.id} has no log yet.")
+        log = TaskFolder(task_folder(folder, tasks[-1])).log(node)
+        yield from _tail(log, lambda: follow and self.store.task(tasks[-1]).ended_at is None)
+
+
+def _tail(log: Path, more: Any) -> Iterator[str]:
+    """Lines of a file that may still grow."""
+    while not log.is_file():
+        if not more():
+            return
+        time.sleep(FOLLOW_SECONDS)
+    with log.open(errors="replace") as stream:
+        while True:
+            goes_on = more()
+            for line in stream:
+                yield line.rstrip("\n")
+            if not goes_on:
+                return
+            time.sleep(FOLLOW_SECONDS)
+
+
+def _should_move(record: JobRecord) -> bool:
+    """Whether a controller has something to do for this job."""
+    return record.state.active or record.stop_asked or (record.state is JobState.PLANNED and record.confirmed)
+
+
+def _deadline_at(job: Job, now: float) -> float | None:
+    """On the cloud's clock, which may not be the one on the wall."""
+    if job.deadline_at is not None:
+        return now + (job.deadline_at - time.time())
+    return None if job.deadline_seconds is None else now + job.deadline_seconds
+
+
+def _new_deadline(text: str, now: float) -> float:
+    """A duration from now, or a clock time."""
+    try:
+        return now + parse_duration(text)
+    except ValueError:
+        pass
+    try:
+        return now + (parse_moment(text).timestamp() - time.time())
+    except ValueError as error:
+        raise UserError(f"'{text}' is no deadline.", "Write '6h', or a clock time with its zone.") from error
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:32] or "job"

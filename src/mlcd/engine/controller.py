@@ -1,0 +1,138 @@
+"""The life of a job, step by step, whoever started it and however often it was interrupted.
+
+    searching → plan → (accepted?) → training → model
+
+Run as `python -m mlcd.engine.controller JOB`, it is the detached process behind `mlcd run`.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from mlcd import registry
+from mlcd.clouds.base import Cloud
+from mlcd.core.records import JobRecord
+from mlcd.core.run import JobState
+from mlcd.core.units import show_duration, show_usd
+from mlcd.engine.control import controlling
+from mlcd.engine.desk import Desk, job_folder
+from mlcd.engine.ending import end_task
+from mlcd.engine.searching import StopAskedError, open_search
+from mlcd.engine.secrets import forget_secrets, read_secrets, redact
+from mlcd.engine.training import Training
+from mlcd.errors import LimitReachedError, MlcdError, TaskFailedError
+from mlcd.settings import Settings, read_settings
+from mlcd.store import LostControlError, Store, open_store
+
+CANCELLED = 103
+
+
+def drive(store: Store, settings: Settings, job_id: str) -> JobRecord:
+    """Take the job as far as it goes now, unless another controller is at work on it."""
+    with controlling(store, job_id) as token:
+        if token is None:
+            return store.job(job_id)
+        record = store.job(job_id)
+        cloud = open_cloud(settings, record)
+        try:
+            desk = Desk(store, cloud, settings, job_id, token, read_secrets(job_folder(settings, job_id)))
+            return _drive(desk)
+        finally:
+            cloud.close()
+
+
+def open_cloud(settings: Settings, record: JobRecord) -> Cloud:
+    """The cloud that the job lives on."""
+    cloud: Cloud = registry.load("clouds", record.cloud)(settings, record.cloud_options)
+    return cloud
+
+
+def _drive(desk: Desk) -> JobRecord:
+    """Step after step until the job rests; every way out leaves nothing running."""
+    steps: dict[JobState, Callable[[Desk], JobRecord]] = {
+        JobState.SEARCHING: _search,
+        JobState.PLANNED: _await_consent,
+        JobState.TRAINING: _train,
+    }
+    try:
+        record = desk.record
+        while record.state in steps:
+            if record.stop_asked:
+                raise StopAskedError
+            before = record.state
+            record = steps[before](desk)
+            if record.state is before:
+                break
+        return record
+    except StopAskedError:
+        return _rest(desk, JobState.STOPPED, "Stopped by the user", CANCELLED)
+    except LostControlError:
+        raise
+    except MlcdError as error:
+        state = JobState.PAUSED if isinstance(error, LimitReachedError) else JobState.FAILED
+        return _rest(desk, state, _in_full(error), error.exit_code)
+    except Exception:  # a bug of ours must not leave a job that costs money and says nothing
+        traceback.print_exc()
+        return _rest(desk, JobState.FAILED, f"mlcd itself failed; see {desk.folder / 'controller.log'}", 1)
+
+
+def _search(desk: Desk) -> JobRecord:
+    plan = open_search(desk).run()
+    forecast = f"{show_duration(plan.forecast.seconds)} and {show_usd(plan.forecast.usd)}"
+    desk.say("plan", f"Chosen: {plan.deployment} (training takes about {forecast}). {plan.reason}")
+    return desk.change(plan=plan, state=JobState.PLANNED)
+
+
+def _await_consent(desk: Desk) -> JobRecord:
+    record = desk.record
+    return desk.change(state=JobState.TRAINING) if record.confirmed else record
+
+
+def _train(desk: Desk) -> JobRecord:
+    model = Training(desk).run()
+    forget_secrets(desk.folder)
+    desk.say("state", f"Done. The model is in {model}" if model else "Done.")
+    return desk.change(state=JobState.SUCCEEDED, ended_at=desk.now(), error="", exit_code=0)
+
+
+def _rest(desk: Desk, state: JobState, why: str, exit_code: int) -> JobRecord:
+    """End what still runs, and say why the job goes no further."""
+    end_open_tasks(desk)
+    text = redact(why, desk.secrets)
+    desk.say("state", f"{state.value.capitalize()}: {text}")
+    changes: dict[str, Any] = {"state": state, "error": text, "exit_code": exit_code, "ended_at": desk.now()}
+    return desk.change(stop_asked=False, **changes)
+
+
+def end_open_tasks(desk: Desk) -> None:
+    """Stop and book every task of the job that may still run."""
+    for task in desk.store.tasks(desk.job_id, open_only=True):
+        if task.handle is not None:
+            status = end_task(desk.cloud, task.handle, desk.record.job.checkpoint.grace_seconds)
+            desk.store.put_charges(desk.job_id, task.id, task.kind, status.charges)
+        desk.store.end_task(task.id, desk.now())
+
+
+def _in_full(error: MlcdError) -> str:
+    tail = error.log_tail if isinstance(error, TaskFailedError) else ""
+    parts = [error.message, error.hint, f"The end of the log:\n{tail}" if tail else ""]
+    return "\n".join(part for part in parts if part)
+
+
+def main(job_id: str) -> int:
+    """Drive one job to its next rest."""
+    settings = read_settings()
+    store = open_store(settings.store_url)
+    try:
+        return drive(store, settings, job_id).exit_code
+    except LostControlError:
+        return 0
+    finally:
+        store.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,129 @@
+"""What a probe has shown so far. Pure: the same status gives the same verdict."""
+
+from __future__ import annotations
+
+from mlcd.core.job import ProbeSettings
+from mlcd.core.task import TaskState, TaskStatus
+from mlcd.core.trial import Failure, FailureKind, Measurement, Phases
+from mlcd.core.units import show_duration
+from mlcd.forecast.throughput import Throughput, first_step_seconds, throughput_after
+
+
+def judge_probe(status: TaskStatus, now: float, settings: ProbeSettings) -> Measurement | Failure | None:
+    """A measurement that is good enough, a failure, or None: wait."""
+    seen = _throughput(status, settings)
+    if status.state.ended:
+        return _judge_ended(status, seen)
+    if seen is not None and _good_enough(status, seen, now, settings):
+        return _measurement(status, seen)
+    return _judge_silence(status, seen, now, settings)
+
+
+def probe_phases(status: TaskStatus, settings: ProbeSettings) -> Phases:
+    """Where the seconds of the probe went."""
+    end = status.ended_at
+    if status.started_at is None or end is None:
+        return Phases()
+    setup_at = _or(status.setup_at, end)
+    running_at = _or(status.running_at, end)
+    first = first_step_seconds(status.progress.points)
+    warm_at = end if first is None else min(end, status.started_at + first + settings.warmup_seconds)
+    return Phases(
+        start=max(0.0, setup_at - status.started_at),
+        setup=max(0.0, running_at - setup_at),
+        warmup=max(0.0, warm_at - running_at),
+        measuring=max(0.0, end - max(warm_at, running_at)),
+    )
+
+
+def _throughput(status: TaskStatus, settings: ProbeSettings) -> Throughput | None:
+    """What was seen after the warm-up; of a program that ended early, after its first step."""
+    points = status.progress.points
+    first = first_step_seconds(points)
+    if first is None:
+        return None
+    warm = throughput_after(points, first + settings.warmup_seconds)
+    return throughput_after(points, first) if warm is None and status.state.ended else warm
+
+
+def _good_enough(status: TaskStatus, seen: Throughput, now: float, settings: ProbeSettings) -> bool:
+    """Long enough, and either stable or as long as it may take.
+
+    A program whose steps are longer than the floor is measured until it has been running for the ceiling.
+    """
+    measured = _seconds_since_warm(status, now, settings)
+    if measured >= settings.max_seconds:
+        return True
+    stable = seen.segments >= 4 and seen.interval_share <= settings.interval_share
+    return measured >= settings.min_seconds and stable
+
+
+def _seconds_since_warm(status: TaskStatus, now: float, settings: ProbeSettings) -> float:
+    first = first_step_seconds(status.progress.points)
+    if first is None or status.started_at is None:
+        return 0.0
+    return now - status.started_at - first - settings.warmup_seconds
+
+
+def _judge_ended(status: TaskStatus, seen: Throughput | None) -> Measurement | Failure:
+    """A program that ended by itself or at its time limit may have shown enough."""
+    if status.state is TaskState.LOST:
+        return _failure(status, FailureKind.LOST, status.reason or "the machine is gone")
+    if status.state is TaskState.FAILED:
+        return _judge_crash(status)
+    if seen is not None:
+        return _measurement(status, seen)
+    if status.progress.steps > 0:
+        return _failure(status, FailureKind.HUNG, "it was stopped before a second step was seen")
+    return _failure(status, FailureKind.SILENT, f"it ended ({status.reason or 'by itself'}) and not one step was seen")
+
+
+def _judge_crash(status: TaskStatus) -> Failure:
+    if "out of memory" in status.reason.lower():
+        return _failure(status, FailureKind.OUT_OF_MEMORY, status.reason)
+    code = "" if status.exit_code is None else f"exit code {status.exit_code}"
+    return _failure(status, FailureKind.CRASHED, status.reason or code or "it failed")
+
+
+def _judge_silence(
+    status: TaskStatus, seen: Throughput | None, now: float, settings: ProbeSettings
+) -> Measurement | Failure | None:
+    """A running program that shows no sign of life for too long."""
+    if status.running_at is None or status.started_at is None:
+        return None
+    points = status.progress.points
+    first = first_step_seconds(points)
+    last_sign = status.running_at if first is None else status.started_at + _last_move(status)
+    if now - max(last_sign, status.running_at) < settings.silent_seconds:
+        return None
+    if seen is not None and seen.segments >= 2:
+        return _measurement(status, seen)
+    silence = show_duration(settings.silent_seconds)
+    if first is None:
+        return _failure(status, FailureKind.SILENT, f"it ran for {silence} and not one step was seen")
+    return _failure(status, FailureKind.HUNG, f"no step for {silence}")
+
+
+def _last_move(status: TaskStatus) -> float:
+    """When the newest step was first seen."""
+    steps = status.progress.steps
+    return next(point.seconds for point in status.progress.points if point.steps >= steps)
+
+
+def _measurement(status: TaskStatus, seen: Throughput) -> Measurement:
+    return Measurement(
+        samples_per_second=seen.samples_per_second,
+        low=seen.low,
+        high=seen.high,
+        steps=seen.steps,
+        samples=seen.samples,
+        usage=status.progress.usage,
+    )
+
+
+def _failure(status: TaskStatus, reason: FailureKind, message: str) -> Failure:
+    return Failure(reason, message, status.exit_code, status.log_tail)
+
+
+def _or(moment: float | None, otherwise: float) -> float:
+    return otherwise if moment is None else moment

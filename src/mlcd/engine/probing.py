@@ -1,0 +1,112 @@
+"""One deployment tried: started, warmed up, measured until stable, stopped, booked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mlcd.core.live import Live
+from mlcd.core.records import TaskRecord
+from mlcd.core.task import TaskState, TaskStatus
+from mlcd.core.trial import Failure, FailureKind, Measurement, Trial
+from mlcd.core.units import show_duration, show_rate, show_usd
+from mlcd.engine.desk import Desk
+from mlcd.engine.ending import STOP_SECONDS, end_task
+from mlcd.engine.judging import judge_probe, probe_phases
+from mlcd.engine.secrets import redact
+from mlcd.engine.tasks import probe_task
+from mlcd.errors import NoCapacityError
+from mlcd.forecast.throughput import throughput_after
+
+
+class Probe:
+    """A probe under way. A new controller makes it anew from its record and goes on where it is."""
+
+    def __init__(self, desk: Desk, record: TaskRecord, max_seconds: float) -> None:
+        self.desk = desk
+        self.record = record
+        self._job = desk.record.job
+        self._task = probe_task(self._job, record, desk.folder, max_seconds)
+        self._outcome: Measurement | Failure | None = None
+        self._handle = ""
+        self._stop_at = 0.0
+
+    def launch(self) -> None:
+        """Start it, or take it over."""
+        try:
+            self._handle = self.desk.launch(self.record, self._task)
+        except NoCapacityError as error:
+            self._outcome = Failure(FailureKind.NO_CAPACITY, error.message)
+
+    def check(self) -> Trial | None:
+        """The trial, once the probe is over and booked."""
+        if not self._handle and self._outcome is not None:
+            return self._book(TaskStatus(TaskState.FAILED), self._outcome)
+        status = self.desk.cloud.status(self._handle)
+        outcome = self._outcome or judge_probe(status, self.desk.now(), self._job.probe)
+        if outcome is None:
+            self._show(status)
+            return None
+        if self._outcome is None:
+            self._outcome, self._stop_at = outcome, self.desk.now()
+            self.desk.cloud.stop(self._handle)
+            status = self.desk.cloud.status(self._handle)
+        return self._book(status, outcome) if self._over(status) else None
+
+    def abandon(self) -> None:
+        """End it and book what it cost; it teaches nothing."""
+        if self._handle:
+            status = end_task(self.desk.cloud, self._handle, self._task.grace_seconds)
+            self.desk.store.put_charges(self.desk.job_id, self.record.id, self.record.kind, status.charges)
+        self.desk.store.end_task(self.record.id, self.desk.now())
+
+    def _over(self, status: TaskStatus) -> bool:
+        patience = self._task.grace_seconds + STOP_SECONDS
+        return status.state.ended or self.desk.now() - self._stop_at > patience
+
+    def _book(self, status: TaskStatus, outcome: Measurement | Failure) -> Trial:
+        """Trial, bill and end of the task in one stroke, so that no probe is paid twice."""
+        if isinstance(outcome, Failure):
+            outcome = replace(outcome, log_tail=redact(outcome.log_tail, self.desk.secrets))
+        ended_at = status.ended_at or self.desk.now()
+        begin = status.started_at or ended_at
+        trial = Trial(
+            deployment=self.record.deployment,
+            outcome=outcome,
+            seconds=max(0.0, ended_at - begin),
+            usd=status.usd,
+            phases=probe_phases(replace(status, ended_at=ended_at), self._job.probe),
+            task_id=self.record.id,
+        )
+        self.desk.store.finish_probe(self.desk.job_id, trial, self.record.kind, status.charges, ended_at)
+        self.desk.say("trial", describe(trial), deployment=trial.deployment.key)
+        return trial
+
+    def _show(self, status: TaskStatus) -> None:
+        seen = throughput_after(status.progress.points, 0.0)
+        self.desk.store.put_live(
+            self.desk.job_id,
+            Live(
+                task_id=self.record.id,
+                kind=self.record.kind,
+                state=status.state,
+                deployment=self.record.deployment,
+                seconds=self.desk.now() - self.record.intended_at,
+                usd=status.usd,
+                samples=status.progress.samples,
+                samples_per_second=seen.samples_per_second if seen else 0.0,
+                left_seconds=None,
+                total_seconds=None,
+                total_usd=None,
+                usage=status.progress.usage,
+            ),
+        )
+
+
+def describe(trial: Trial) -> str:
+    """A trial in one line."""
+    cost = f"{show_duration(trial.seconds)}, {show_usd(trial.usd)}"
+    if isinstance(trial.outcome, Failure):
+        return f"{trial.deployment}: {trial.outcome.reason} ({trial.outcome.message}; {cost})"
+    seen = trial.outcome
+    share = (seen.high - seen.low) / 2 / seen.samples_per_second
+    return f"{trial.deployment}: {show_rate(seen.samples_per_second)} ± {share:.0%} ({cost})"

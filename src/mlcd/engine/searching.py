@@ -1,0 +1,217 @@
+"""The search: suggest, probe, remember, until the strategy stops; then the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mlcd import registry
+from mlcd.adapt.limits import allowed_seconds
+from mlcd.clouds.base import Recorded
+from mlcd.core.job import Job
+from mlcd.core.machines import Deployment
+from mlcd.core.plan import Plan
+from mlcd.core.records import JobRecord
+from mlcd.core.study import Ledger, ProbeTime, Stop, Study
+from mlcd.core.task import TaskKind
+from mlcd.core.trial import FailureKind, Trial
+from mlcd.engine.desk import Desk, goal_of, work_of
+from mlcd.engine.probing import Probe
+from mlcd.errors import InvalidJobError, TaskFailedError
+from mlcd.search.base import Searcher
+from mlcd.search.choose import best_feasible, make_plan
+from mlcd.search.space import make_space
+
+PROGRAM_FAULTS = (FailureKind.CRASHED, FailureKind.SILENT, FailureKind.HUNG)
+FAULTS_BEFORE_GIVING_UP = 2  # the same fault on two deployments with no success is the program's
+
+
+class StopAskedError(Exception):
+    """The user wants the job to stop; everything it started has ended."""
+
+
+@dataclass
+class Search:
+    """One search under way."""
+
+    desk: Desk
+    searcher: Searcher
+    space: tuple[Deployment, ...]
+    probes: list[Probe] = field(default_factory=list)
+
+    def run(self) -> Plan:
+        """Look until it is not worth looking further."""
+        self._take_over()
+        while True:
+            step = self._suggest()
+            if isinstance(step, Stop) and not self.probes:
+                return self._plan(step)
+            if isinstance(step, Deployment):
+                self._begin(step)
+            if isinstance(step, Stop) or len(self.probes) >= self._record.job.search.parallel:
+                self._wait_for_one()
+
+    @property
+    def _record(self) -> JobRecord:
+        return self.desk.record
+
+    def _take_over(self) -> None:
+        """Go on with the probes of a controller that died."""
+        for task in self.desk.store.tasks(self.desk.job_id, open_only=True):
+            if task.kind is TaskKind.PROBE:
+                self._launch(Probe(self.desk, task, self._allowed(self._study(), task.deployment)))
+
+    def _suggest(self) -> Deployment | Stop:
+        """What the strategy wants, unless a limit or the user says no."""
+        study = self._study()
+        refuse_broken_program(study.trials, len(study.space))
+        step = self.searcher.suggest(study)
+        if isinstance(step, Deployment) and self._allowed(study, step) < self._record.job.probe.min_seconds:
+            best = best_feasible(study)
+            return Stop(best.deployment if best else None, "nothing more can be tried within the limits")
+        return step
+
+    def _begin(self, deployment: Deployment) -> None:
+        allowed = self._allowed(self._study(), deployment)
+        self.desk.say("probe", f"Trying {deployment}", deployment=deployment.key)
+        self._launch(Probe(self.desk, self.desk.intend(TaskKind.PROBE, deployment), allowed))
+
+    def _launch(self, probe: Probe) -> None:
+        probe.launch()
+        self.probes.append(probe)
+
+    def _wait_for_one(self) -> None:
+        """Return when a probe is over."""
+        while not self._finish_some():
+            self._heed_the_user()
+            self.desk.cloud.clock.sleep(self.desk.cloud.poll_seconds)
+
+    def _finish_some(self) -> bool:
+        over = [probe for probe in self.probes if probe.check() is not None]
+        self.probes = [probe for probe in self.probes if probe not in over]
+        return bool(over)
+
+    def _heed_the_user(self) -> None:
+        if self._record.stop_asked:
+            for probe in self.probes:
+                probe.abandon()
+            raise StopAskedError
+
+    def _study(self) -> Study:
+        pending = tuple(probe.record.deployment for probe in self.probes)
+        return study_of(self.desk, self._record, self.space, pending)
+
+    def _allowed(self, study: Study, deployment: Deployment) -> float:
+        """How long a probe may run at the most: the best known deployment must stay within reach."""
+        best = best_feasible(study)
+        reserve = Ledger()
+        if best is not None and best.measurement is not None:
+            seconds = study.training_seconds(best.deployment, best.measurement.samples_per_second)
+            reserve = Ledger(seconds, best.deployment.usd(seconds))
+        spent = Ledger(study.spent.seconds + reserve.seconds, study.spent.usd + reserve.usd)
+        return allowed_seconds(study.goal, spent, deployment, self._record.job.checkpoint.grace_seconds)
+
+    def _plan(self, stop: Stop) -> Plan:
+        study = self._study()
+        return make_plan(study, stop, self.searcher.beliefs(study))
+
+
+def open_search(desk: Desk) -> Search:
+    """The search of a job, new or taken over."""
+    record = desk.record
+    if not record.offers:
+        record = desk.change(offers=tuple(desk.cloud.offers()))
+    return Search(desk, open_searcher(record), space_of(desk, record))
+
+
+def open_searcher(record: JobRecord) -> Searcher:
+    """The strategy that the job asks for."""
+    settings = record.job.search
+    searcher: Searcher = registry.load("searchers", settings.strategy)(**settings.options)
+    return searcher
+
+
+def space_of(desk: Desk, record: JobRecord) -> tuple[Deployment, ...]:
+    """Every deployment that may be tried; of a cloud that knows only some, those."""
+    space = make_space(record.job, record.offers)
+    if not isinstance(desk.cloud, Recorded):
+        return space
+    return recorded_part(record.job, space, desk.cloud.deployments())
+
+
+def recorded_part(
+    job: Job, space: tuple[Deployment, ...], recorded: tuple[Deployment, ...]
+) -> tuple[Deployment, ...]:
+    """What was recorded of the space; a job that names no batch size may use every recorded one."""
+    shapes = {(deployment.offer.instance.name, deployment.nodes) for deployment in space}
+    sizes = job.batch_sizes.choices
+    part = tuple(
+        deployment
+        for deployment in recorded
+        if (deployment.offer.instance.name, deployment.nodes) in shapes
+        and (not sizes or deployment.batch_size is None or deployment.batch_size in sizes)
+    )
+    if not part:
+        raise InvalidJobError(
+            f"None of the {len(space)} deployments that job '{job.name}' allows was recorded.",
+            "Widen `num_nodes`, `resources` or `batch_size`; the recording's own are in its file.",
+        )
+    return part
+
+
+def study_of(
+    desk: Desk, record: JobRecord, space: tuple[Deployment, ...], pending: tuple[Deployment, ...] = ()
+) -> Study:
+    """All that the strategy may see, read from the store."""
+    trials = desk.store.trials(desk.job_id)
+    samples = work_of(record.job).samples
+    study = Study(
+        goal=goal_of(record),
+        space=space,
+        samples=samples,
+        trials=trials,
+        spent=desk.spent(record),
+        samples_at=desk.cloud.samples_at(samples) if isinstance(desk.cloud, Recorded) else {},
+        probe_time=learnt_probe_time(desk.cloud.probe_time, trials),
+        start_seconds=learnt_start(desk.cloud.start_seconds, trials),
+        pending=pending,
+        seed=record.job.search.seed,
+        max_probes=record.job.search.max_probes,
+    )
+    committed = sum(study.probe_usd(deployment) for deployment in pending)
+    return replace(study, spent=Ledger(study.spent.seconds, study.spent.usd + committed))
+
+
+def learnt_probe_time(expected: ProbeTime, trials: Sequence[Trial]) -> ProbeTime:
+    """The expectation, scaled to what probes really took."""
+    took = [trial for trial in trials if trial.measurement is not None]
+    if not took:
+        return expected
+    ratio = sum(t.seconds for t in took) / sum(expected.seconds(t.deployment.nodes) for t in took)
+    return ProbeTime(expected.first_seconds * ratio, expected.step_seconds * ratio, expected.nodes_per_step)
+
+
+def learnt_start(expected: float | None, trials: Sequence[Trial]) -> float:
+    """From launch to the first step, as the probes showed it unless the cloud knows."""
+    if expected is not None:
+        return expected
+    took = [t.phases.start + t.phases.setup for t in trials if t.measurement is not None]
+    return sum(took) / len(took) if took else 0.0
+
+
+def refuse_broken_program(trials: Sequence[Trial], deployments: int) -> None:
+    """Stop paying for probes of a program that runs nowhere."""
+    if any(trial.measurement for trial in trials):
+        return
+    faults = [t.failure for t in trials if t.failure is not None and t.failure.reason in PROGRAM_FAULTS]
+    if len(faults) < min(FAULTS_BEFORE_GIVING_UP, deployments):
+        return
+    last = faults[-1]
+    silent = last.reason is FailureKind.SILENT
+    raise TaskFailedError(
+        f"The program {last.reason} on each of the {len(faults)} deployments tried ({last.message}).",
+        "mlcd saw no steps. Loop over mlcd.steps(loader), or give a `progress: {pattern: …}` that fits the log."
+        if silent
+        else "The end of its log says why; mend the program, then start the job again.",
+        last.log_tail,
+    )

@@ -1,0 +1,85 @@
+"""A job as it is shown, read from the store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mlcd.clouds.base import Cloud
+from mlcd.core.machines import Deployment
+from mlcd.core.records import BillItem, JobRecord
+from mlcd.core.run import JobState, Run
+from mlcd.core.study import Belief, Ledger
+from mlcd.core.task import TaskFolder, TaskKind
+from mlcd.core.view import JobStory, JobView
+from mlcd.engine.control import alive
+from mlcd.engine.desk import Desk, goal_of, job_folder
+from mlcd.engine.handing_over import model_folder
+from mlcd.engine.searching import open_searcher, space_of, study_of
+from mlcd.engine.tasks import task_folder
+from mlcd.settings import Settings
+from mlcd.store import Store
+
+TAIL_BYTES = 8000
+MOST_POINTS = 2000
+
+
+def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> JobView:
+    """How the job stands at that moment of its cloud's clock."""
+    bill = store.bill(record.id)
+    run = Run(store.attempts(record.id))
+    usd = sum(item.usd for item in bill)
+    end = record.ended_at if record.ended_at is not None and not record.state.active else now
+    searched_until = run.attempts[0].started_at if run.attempts else end
+    model = model_folder(job_folder(settings, record.id))
+    return JobView(
+        record=record,
+        goal=goal_of(record),
+        spent=Ledger(max(0.0, end - record.submitted_at), usd),
+        search=Ledger(max(0.0, searched_until - record.submitted_at), _probes_usd(bill)),
+        trials=store.trials(record.id),
+        run=run,
+        bill=bill,
+        live=store.live(record.id) if record.state.active else None,
+        controlled=alive(record.controller),
+        model=str(model) if record.state is JobState.SUCCEEDED and model.is_dir() else "",
+    )
+
+
+def story_of(store: Store, settings: Settings, cloud: Cloud, view: JobView) -> JobStory:
+    """The job with all that a report tells of it."""
+    record = view.record
+    desk = Desk(store, cloud, settings, record.id, "", {})
+    space = space_of(desk, record) if record.offers else ()
+    tasks = tuple(store.tasks(record.id))
+    return JobStory(
+        view=view,
+        tasks=tasks,
+        events=tuple(store.events(record.id)),
+        space=space,
+        beliefs=_beliefs(desk, record, space) if space else (),
+        points=store.points(record.id, most=MOST_POINTS),
+        metrics=store.metrics(record.id, most=MOST_POINTS),
+        log_tail=_log_tail(settings, record, tasks[-1].id) if tasks else "",
+    )
+
+
+def _probes_usd(bill: tuple[BillItem, ...]) -> float:
+    return sum(item.usd for item in bill if item.kind is TaskKind.PROBE)
+
+
+def _beliefs(desk: Desk, record: JobRecord, space: tuple[Deployment, ...]) -> tuple[tuple[Belief, ...], ...]:
+    """What the strategy believed after each trial, in order."""
+    searcher = open_searcher(record)
+    study = study_of(desk, record, space)
+    return tuple(
+        searcher.beliefs(replace(study, trials=study.trials[:count])) for count in range(1, len(study.trials) + 1)
+    )
+
+
+def _log_tail(settings: Settings, record: JobRecord, task_id: str) -> str:
+    log = TaskFolder(task_folder(job_folder(settings, record.id), task_id)).log()
+    if not log.is_file():
+        return ""
+    with log.open("rb") as stream:
+        stream.seek(max(0, log.stat().st_size - TAIL_BYTES))
+        return stream.read().decode(errors="replace")

@@ -1,0 +1,79 @@
+"""What a probe has shown so far."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mlcd.core.job import ProbeSettings
+from mlcd.core.progress import Point, Progress
+from mlcd.core.task import TaskState, TaskStatus
+from mlcd.core.trial import Failure, FailureKind, Measurement
+from mlcd.engine.judging import judge_probe, probe_phases
+
+SETTINGS = ProbeSettings(interval_share=0.05, min_seconds=5, max_seconds=60, warmup_seconds=2, silent_seconds=30)
+START = 1000.0
+
+
+def running(*points: Point, state: TaskState = TaskState.RUNNING) -> TaskStatus:
+    return TaskStatus(state, Progress(points), started_at=START, setup_at=START + 1, running_at=START + 2, log_tail="the end")
+
+
+def steady(seconds: float, rate: float = 100.0, begin: float = 3.0) -> tuple[Point, ...]:
+    return tuple(Point(begin + n * 0.5, n + 1, rate * (n + 1) * 0.5) for n in range(int(seconds * 2) + 1))
+
+
+def test_nothing_is_said_before_the_floor() -> None:
+    assert judge_probe(running(*steady(4)), START + 7, SETTINGS) is None
+
+
+def test_a_stable_throughput_is_measured_at_the_floor() -> None:
+    verdict = judge_probe(running(*steady(7)), START + 10, SETTINGS)
+    assert isinstance(verdict, Measurement)
+    assert verdict.samples_per_second == pytest.approx(100)
+
+
+def test_iterations_that_disagree_extend_the_measurement_up_to_the_ceiling() -> None:
+    rough = tuple(
+        Point(3 + n * 0.5, n + 1, 50.0 * n + (40.0 if n % 4 < 2 else 0.0) + n % 3) for n in range(200)
+    )
+    assert judge_probe(running(*rough[:16]), START + 10.5, SETTINGS) is None
+    assert isinstance(judge_probe(running(*rough[:140]), START + 73, SETTINGS), Measurement)
+
+
+@pytest.mark.parametrize(
+    ("status", "now", "reason"),
+    [
+        (running(), START + 40, FailureKind.SILENT),
+        (running(Point(3, 1, 8)), START + 40, FailureKind.HUNG),
+        (replace(running(state=TaskState.FAILED), exit_code=3), START + 9, FailureKind.CRASHED),
+        (replace(running(state=TaskState.FAILED), reason="out of memory"), START + 9, FailureKind.OUT_OF_MEMORY),
+        (running(state=TaskState.LOST), START + 9, FailureKind.LOST),
+        (running(state=TaskState.SUCCEEDED), START + 9, FailureKind.SILENT),
+    ],
+)
+def test_what_goes_wrong_is_a_failure_with_the_end_of_the_log(
+    status: TaskStatus, now: float, reason: FailureKind
+) -> None:
+    verdict = judge_probe(status, now, SETTINGS)
+    assert isinstance(verdict, Failure)
+    assert verdict.reason is reason
+    assert verdict.log_tail == "the end"
+
+
+def test_a_program_that_ends_early_has_been_measured_all_the_same() -> None:
+    verdict = judge_probe(running(*steady(1.5), state=TaskState.SUCCEEDED), START + 5, SETTINGS)
+    assert isinstance(verdict, Measurement)
+
+
+def test_a_slow_setup_is_not_silence() -> None:
+    status = TaskStatus(TaskState.SETUP, started_at=START, setup_at=START + 1)
+    assert judge_probe(status, START + 500, SETTINGS) is None
+
+
+def test_the_phases_add_up_to_the_whole() -> None:
+    status = replace(running(*steady(7), state=TaskState.STOPPED), ended_at=START + 12)
+    phases = probe_phases(status, SETTINGS)
+    assert (phases.start, phases.setup, phases.warmup) == (1, 1, 3)
+    assert phases.total == pytest.approx(12)
