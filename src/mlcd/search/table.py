@@ -1,0 +1,196 @@
+"""A space as columns, one row for each deployment, so that thousands are judged at once.
+
+m   deployments of the space          d   features of a deployment
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlcd.core.goal import Aim, Goal
+from mlcd.core.machines import Deployment, Offer
+from mlcd.core.study import Study
+from mlcd.search.seen import Lessons, device_memory_gib, lessons, local_batch
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """What is known of every deployment before anything is tried; the same for every study of a space."""
+
+    deployments: tuple[Deployment, ...]
+    position: dict[Deployment, int]
+    nodes: Floats  # (m,)
+    usd_per_hour: Floats  # (m,) of all nodes
+    batch: Floats  # (m,) global; 0: the program's own
+    kind: Ints  # (m,) which instance type
+    kinds: tuple[str, ...]  # names of the instance types
+    local_batch: Floats  # (m,) of one device
+    device_memory_gib: Floats  # (m,) 0: not known
+    has_gpu: Mask  # (m,)
+    features: Floats  # (m, d) centred, of unit spread; see _features
+
+    @property
+    def node_usd_per_hour(self) -> Floats:
+        """Price of one node (m,)."""
+        return self.usd_per_hour / self.nodes
+
+    def rows(self, deployments: tuple[Deployment, ...]) -> Ints:
+        """Where these deployments stand; those outside the space are left out."""
+        found = (self.position.get(deployment) for deployment in deployments)
+        return np.array([row for row in found if row is not None], dtype=np.intp)
+
+
+@lru_cache(maxsize=32)
+def table_of(space: tuple[Deployment, ...]) -> Table:
+    """The space as columns, made once and remembered while it is searched."""
+    nodes = np.array([deployment.nodes for deployment in space], dtype=float)
+    batch = np.array([deployment.batch_size or 0 for deployment in space], dtype=float)
+    offers, which = _offers(space)
+    kinds = tuple(dict.fromkeys(offer.instance.name for offer in offers))
+    numbers = {name: number for number, name in enumerate(kinds)}
+    price = np.array([offer.usd_per_hour for offer in offers], dtype=float)[which]
+    return Table(
+        deployments=space,
+        position={deployment: row for row, deployment in enumerate(space)},
+        nodes=nodes,
+        usd_per_hour=nodes * price,
+        batch=batch,
+        kind=np.array([numbers[offer.instance.name] for offer in offers], dtype=np.intp)[which],
+        kinds=kinds,
+        local_batch=np.array([local_batch(deployment) for deployment in space], dtype=float),
+        device_memory_gib=np.array([device_memory_gib(o.instance) for o in offers], dtype=float)[which],
+        has_gpu=np.array([offer.instance.gpus > 0 for offer in offers], dtype=bool)[which],
+        features=_features(nodes, batch, offers, which),
+    )
+
+
+def _offers(space: tuple[Deployment, ...]) -> tuple[list[Offer], Ints]:
+    """The different offers of the space, and which of them each deployment uses (m,)."""
+    numbers: dict[int, int] = {}
+    offers: list[Offer] = []
+    which = np.empty(len(space), dtype=np.intp)
+    for row, deployment in enumerate(space):
+        number = numbers.setdefault(id(deployment.offer), len(offers))
+        if number == len(offers):
+            offers.append(deployment.offer)
+        which[row] = number
+    return offers, which
+
+
+def _features(nodes: Floats, batch: Floats, offers: list[Offer], which: Ints) -> Floats:
+    """Logarithms of nodes, batch, price and hardware (m, d), each centred and of unit spread.
+
+    Logarithms, because prices and sizes differ a thousand times. A fact that is not known (zero) takes the
+    mean of those known; a column that does not vary says nothing and is left out.
+    """
+    facts = np.array(
+        [
+            (
+                o.usd_per_hour,
+                o.instance.vcpus,
+                o.instance.memory_gib,
+                o.instance.gpus * o.instance.gpu_memory_gib,
+            )
+            for o in offers
+        ],
+        dtype=float,
+    )
+    gpus = np.array([1.0 + offer.instance.gpus for offer in offers])
+    columns = [nodes, batch, *facts[which].T, gpus[which]]
+    scaled = [_scaled(column) for column in columns]
+    kept = [column for column in scaled if column is not None]
+    return np.column_stack(kept) if kept else np.zeros((len(nodes), 1))
+
+
+def _scaled(column: Floats) -> Floats | None:
+    known = column > 0
+    if not known.any():
+        return None
+    logs = np.log(np.where(known, column, 1.0))
+    logs = np.where(known, logs - logs[known].mean(), 0.0)
+    spread = float(logs.std())
+    return logs / spread if spread > 1e-9 else None
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What trying or using each deployment would take in one study; all columns (m,)."""
+
+    study: Study
+    table: Table
+    work: Floats  # samples to train
+    probe_seconds: Floats
+    probe_usd: Floats
+    open: Mask  # neither tried nor under way, and no failure forbids it
+
+    def training_seconds(self, speed: Floats) -> Floats:
+        """Time of the whole training at these speeds."""
+        return self.study.start_seconds + self.work / speed
+
+    def usd(self, seconds: Floats) -> Floats:
+        """Price of all nodes for that long."""
+        return self.table.usd_per_hour * seconds / 3600.0
+
+
+def outlook(study: Study) -> Outlook:
+    """The study's space with what each deployment would take."""
+    table = table_of(study.space)
+    probe_seconds = _by_value(table.nodes, lambda nodes: study.probe_time.seconds(int(nodes)))
+    is_open = ~forbidden(table, lessons(study))
+    is_open[table.rows(tuple(study.tried))] = False
+    return Outlook(
+        study=study,
+        table=table,
+        work=_by_value(table.batch, lambda batch: study.samples_at.get(int(batch), study.samples)),
+        probe_seconds=probe_seconds,
+        probe_usd=table.usd_per_hour * probe_seconds / 3600.0,
+        open=is_open,
+    )
+
+
+def forbidden(table: Table, learnt: Lessons) -> Mask:
+    """Which deployments would fail as others did (m,): the same rule as Lessons.forbid, for all at once."""
+    hopeless = [number for number, name in enumerate(table.kinds) if name in learnt.hopeless]
+    mask = np.isin(table.kind, hopeless)
+    for full in learnt.too_full:
+        instance = full.offer.instance
+        memory = device_memory_gib(instance)
+        smaller = (table.device_memory_gib > 0.0) & (table.device_memory_gib <= memory)
+        same = np.array([name == instance.name for name in table.kinds], dtype=bool)[table.kind]
+        as_full = table.local_batch >= local_batch(full)
+        mask |= as_full & (same | (smaller & (table.has_gpu == bool(instance.gpus))))
+    return mask
+
+
+def goal_values(goal: Goal, seconds: Floats, usd: Floats) -> Floats:
+    """Goal.value for columns."""
+    if goal.aim is Aim.FASTEST:
+        return seconds / 3600.0
+    if goal.aim is Aim.CHEAPEST:
+        return usd
+    return np.sqrt(seconds / 3600.0 * usd)
+
+
+def allowed(goal: Goal, seconds: Floats, usd: Floats) -> Mask:
+    """Goal.allows for columns."""
+    mask = np.ones(len(seconds), dtype=bool)
+    if goal.deadline_seconds is not None:
+        mask &= seconds <= goal.deadline_seconds
+    if goal.budget_usd is not None:
+        mask &= usd <= goal.budget_usd
+    return mask
+
+
+def _by_value(column: Floats, function: Callable[[float], float]) -> Floats:
+    """A function of few different values, asked once for each of them."""
+    values, which = np.unique(column, return_inverse=True)
+    return np.array([function(value) for value in values], dtype=float)[which]

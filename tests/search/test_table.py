@@ -1,0 +1,78 @@
+"""The space as columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from worlds import deployment, failed, measured, study_of
+
+from mlcd.core.goal import Aim, Goal
+from mlcd.core.machines import Deployment
+from mlcd.core.trial import FailureKind
+from mlcd.search.seen import lessons
+from mlcd.search.table import allowed, forbidden, goal_values, outlook, table_of
+
+SPACE = tuple(
+    deployment(name, nodes, batch, usd_per_hour=price, gpus=gpus, gpu_memory_gib=memory, memory_gib=8.0)
+    for name, price, gpus, memory in (("c5", 0.01, 0, 0.0), ("t4", 1.0, 1, 16.0), ("a100", 10.0, 2, 40.0))
+    for nodes in (1, 2, 4)
+    for batch in (32, 64)
+)
+
+
+def test_columns_say_what_the_deployments_say() -> None:
+    table = table_of(SPACE)
+    assert list(table.usd_per_hour) == pytest.approx([d.usd_per_hour for d in SPACE])
+    assert [table.kinds[kind] for kind in table.kind] == [d.offer.instance.name for d in SPACE]
+    assert [table.position[d] for d in SPACE] == list(range(len(SPACE)))
+
+
+def test_features_are_centred_finite_and_without_constant_columns() -> None:
+    features = table_of(SPACE).features
+    assert features.shape == (
+        len(SPACE),
+        5,
+    )  # nodes, batch, price, GPU memory, GPUs; memory is the same everywhere
+    assert np.all(np.isfinite(features))
+    assert np.abs(features.mean(axis=0)).max() < 1e-9
+    assert table_of(SPACE[:1]).features.shape == (1, 1)
+
+
+def test_an_outlook_agrees_with_the_study() -> None:
+    study = replace(study_of(space=SPACE), samples_at={64: 5.0}, start_seconds=7.0)
+    view = outlook(study)
+    assert list(view.work) == [study.work(d) for d in SPACE]
+    assert list(view.probe_usd) == pytest.approx([study.probe_usd(d) for d in SPACE])
+    speed = np.full(len(SPACE), 3.0)
+    assert list(view.training_seconds(speed)) == pytest.approx(
+        [study.training_seconds(d, 3.0) for d in SPACE]
+    )
+
+
+def test_tried_and_pending_deployments_are_not_open() -> None:
+    study = replace(study_of(measured(SPACE[3], 1.0), space=SPACE), pending=(SPACE[5],))
+    assert set(np.flatnonzero(~outlook(study).open)) == {3, 5}
+
+
+@pytest.mark.parametrize("full", SPACE, ids=[d.key for d in SPACE])
+def test_columns_forbid_what_lessons_forbid(full: Deployment) -> None:
+    learnt = lessons(study_of(failed(full), space=SPACE))
+    assert list(forbidden(table_of(SPACE), learnt)) == [learnt.forbid(d) for d in SPACE]
+
+
+def test_hopeless_types_are_forbidden() -> None:
+    study = study_of(
+        failed(SPACE[0], FailureKind.CRASHED), failed(SPACE[1], FailureKind.CRASHED), space=SPACE
+    )
+    assert list(forbidden(table_of(SPACE), lessons(study))) == [d.offer.instance.name == "c5" for d in SPACE]
+
+
+@pytest.mark.parametrize("aim", list(Aim))
+def test_goals_judge_columns_as_they_judge_one(aim: Aim) -> None:
+    goal = Goal(aim, deadline_seconds=5000.0, budget_usd=2.0)
+    seconds, usd = np.array([3600.0, 7200.0, 1800.0]), np.array([1.0, 1.0, 4.0])
+    pairs = list(zip(seconds, usd, strict=True))
+    assert list(goal_values(goal, seconds, usd)) == pytest.approx([goal.value(s, u) for s, u in pairs])
+    assert list(allowed(goal, seconds, usd)) == [goal.allows(s, u) for s, u in pairs]
