@@ -1,0 +1,8 @@
+"""The report of a job as one HTML file, and its choice explained in words."""
+
+from __future__ import annotations
+
+from mlcd.report.explain import Passage, explain
+from mlcd.report.page import write_report
+
+__all__ = ["Passage", "explain", "write_report"]

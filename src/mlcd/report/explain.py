@@ -1,0 +1,166 @@
+"""The plan in plain words: why this deployment, why not the others, and what better would take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from mlcd.core.goal import Goal
+from mlcd.core.study import Ledger
+from mlcd.core.trial import Trial
+from mlcd.core.units import show_duration, show_usd
+from mlcd.core.view import JobStory, JobView
+from mlcd.report.prospects import Prospect, chosen, prospect_of_trial, prospects
+
+_MOST_REJECTED = 8  # told one by one; the rest is counted
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A heading with its sentences."""
+
+    title: str
+    sentences: tuple[str, ...]
+
+
+def explain(story: JobStory) -> tuple[Passage, ...]:
+    """Everything that a reader may ask of the choice, from the numbers in the story alone."""
+    best = chosen(story)
+    if best is None:
+        return (Passage("No deployment is chosen", _no_plan(story.view)),)
+    known = prospects(story)
+    passages = (
+        Passage("Why this deployment", _why(story, best)),
+        Passage("What was not taken, and why", _rejected(story, best)),
+        Passage("What better would take", (_twice_as_fast(best, known), _half_as_dear(best, known))),
+    )
+    return tuple(passage for passage in passages if passage.sentences)
+
+
+def _no_plan(view: JobView) -> tuple[str, ...]:
+    tried = f"{len(view.trials)} deployments were tried, {show_usd(view.search.usd)} spent on it."
+    return (f"The job is {view.record.state}.", tried, *([view.record.error] if view.record.error else []))
+
+
+def _why(story: JobStory, best: Prospect) -> tuple[str, ...]:
+    plan = story.view.record.plan
+    reason = plan.reason if plan is not None else ""
+    spread = f"{show_duration(best.low_seconds)} to {show_duration(best.high_seconds)}"
+    expected = (
+        f"{best.deployment}: the training is expected to take {show_duration(best.seconds)} ({spread}) "
+        f"and {show_usd(best.usd)}."
+    )
+    search = plan.search if plan is not None else story.view.search
+    return (reason, expected, *_limits(story.view.goal, best.total(search)))
+
+
+def _limits(goal: Goal, total: Ledger) -> Iterable[str]:
+    """How the totals, search included, stand against each limit."""
+    if goal.deadline_seconds is not None:
+        yield (
+            f"With the search that is {show_duration(total.seconds)} of the "
+            f"{show_duration(goal.deadline_seconds)} until the deadline."
+        )
+    if goal.budget_usd is not None:
+        yield f"With the search that is {show_usd(total.usd)} of the {show_usd(goal.budget_usd)} budget."
+
+
+def _rejected(story: JobStory, best: Prospect) -> tuple[str, ...]:
+    reasons = _reasons(story, best)
+    told = [f"{name}: {why}" for name, why in list(reasons.items())[:_MOST_REJECTED]]
+    if len(reasons) > _MOST_REJECTED:
+        told.append(f"{len(reasons) - _MOST_REJECTED} more were tried and not taken.")
+    return (*told, *_untried(story))
+
+
+def _reasons(story: JobStory, best: Prospect) -> dict[str, str]:
+    """Deployment → why it was not taken: in the plan's words where it has them, else from the numbers."""
+    plan = story.view.record.plan
+    said = {str(other.deployment): other.why_not for other in plan.alternatives} if plan is not None else {}
+    seen = {str(trial.deployment): _why_not(story.view, trial, best) for trial in story.view.trials}
+    reasons = {**seen, **{name: why for name, why in said.items() if why}}
+    reasons.pop(str(best.deployment), None)
+    return reasons
+
+
+def _why_not(view: JobView, trial: Trial, best: Prospect) -> str:
+    if trial.failure is not None:
+        return f"it failed ({trial.failure.reason})."
+    other = prospect_of_trial(view, trial)
+    if other is None:
+        return "its time for the whole job is not known."
+    passed = _passed(view.goal, other.total(view.search))
+    if passed:
+        return passed
+    return f"{_compare('time', other.seconds, best.seconds)}, {_compare('cost', other.usd, best.usd)}."
+
+
+def _passed(goal: Goal, total: Ledger) -> str:
+    if goal.deadline_seconds is not None and total.seconds > goal.deadline_seconds:
+        late = show_duration(total.seconds - goal.deadline_seconds)
+        return f"it would miss the deadline by {late}."
+    if goal.budget_usd is not None and total.usd > goal.budget_usd:
+        return f"it would pass the budget by {show_usd(total.usd - goal.budget_usd)}."
+    return ""
+
+
+def _compare(what: str, other: float, best: float) -> str:
+    if best <= 0:
+        return f"{what} cannot be compared"
+    share = other / best - 1
+    if abs(share) < 0.01:
+        return f"the same {what}"
+    return f"{abs(share):.0%} {'more' if share > 0 else 'less'} {what}"
+
+
+def _untried(story: JobStory) -> tuple[str, ...]:
+    tried = {trial.deployment for trial in story.view.trials}
+    left = [deployment for deployment in story.space if deployment not in tried]
+    if not left:
+        return ()
+    return (
+        f"{len(left)} of {len(story.space)} deployments were not tried: the search judged it not worth their price.",
+    )
+
+
+def _twice_as_fast(best: Prospect, known: Iterable[Prospect]) -> str:
+    """The cheapest deployment that takes half the time, or how near anything comes."""
+    known = tuple(known)
+    return _improvement(
+        title=f"Twice as fast ({show_duration(best.seconds / 2)})",
+        enough=[one for one in known if one.seconds <= best.seconds / 2],
+        prefer=lambda one: one.usd,
+        nearest=min(known, key=lambda one: one.seconds, default=None),
+        best=best,
+    )
+
+
+def _half_as_dear(best: Prospect, known: Iterable[Prospect]) -> str:
+    """The fastest deployment that costs half, or how near anything comes."""
+    known = tuple(known)
+    return _improvement(
+        title=f"Half as dear ({show_usd(best.usd / 2)})",
+        enough=[one for one in known if one.usd <= best.usd / 2],
+        prefer=lambda one: one.seconds,
+        nearest=min(known, key=lambda one: one.usd, default=None),
+        best=best,
+    )
+
+
+def _improvement(
+    title: str,
+    enough: list[Prospect],
+    prefer: Callable[[Prospect], float],
+    nearest: Prospect | None,
+    best: Prospect,
+) -> str:
+    if enough:
+        return f"{title} would take {_described(min(enough, key=prefer))}."
+    if nearest is None or nearest.deployment == best.deployment:
+        return f"{title}: nothing else in this space comes nearer than the choice."
+    return f"{title}: nothing in this space gets there; the nearest is {_described(nearest)}."
+
+
+def _described(prospect: Prospect) -> str:
+    known = "measured" if prospect.measured else "believed, not measured"
+    return f"{prospect.deployment}: {show_duration(prospect.seconds)} and {show_usd(prospect.usd)} ({known})"

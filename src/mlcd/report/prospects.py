@@ -1,0 +1,99 @@
+"""What the whole training would take on each deployment: measured where it was tried, believed where not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf, isfinite
+
+from mlcd.core.machines import Deployment
+from mlcd.core.plan import Forecast, Plan
+from mlcd.core.study import Belief, Ledger
+from mlcd.core.trial import Trial
+from mlcd.core.view import JobStory, JobView
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """Time and money of the training alone on one deployment."""
+
+    deployment: Deployment
+    seconds: float
+    low_seconds: float
+    high_seconds: float
+    usd: float
+    measured: bool
+
+    def total(self, search: Ledger) -> Ledger:
+        """With what the search has cost: what the limits are held against."""
+        return Ledger(search.seconds + self.seconds, search.usd + self.usd)
+
+
+def prospects(story: JobStory) -> tuple[Prospect, ...]:
+    """One for each deployment that was measured or is believed in, measured ones first."""
+    view = story.view
+    measured = {trial.deployment: prospect_of_trial(view, trial) for trial in view.trials}
+    beliefs = story.beliefs[-1] if story.beliefs else ()
+    believed = [prospect_of_belief(view, belief) for belief in beliefs if belief.deployment not in measured]
+    known = [prospect for prospect in (*measured.values(), *believed) if prospect is not None]
+    return tuple(known)
+
+
+def prospect_of_trial(view: JobView, trial: Trial) -> Prospect | None:
+    """What the trial promises for the whole training; None: it failed, or the work is not known."""
+    forecast = _forecasts(view.record.plan).get(trial.deployment)
+    if trial.measurement is None:
+        return None
+    if forecast is not None:
+        return _from_forecast(trial.deployment, forecast)
+    seen = trial.measurement
+    return _from_rates(view, trial.deployment, (seen.samples_per_second, seen.low, seen.high), measured=True)
+
+
+def prospect_of_belief(view: JobView, belief: Belief) -> Prospect | None:
+    """What the searcher expects of the whole training there."""
+    rates = (belief.samples_per_second, belief.low, belief.high)
+    return _from_rates(view, belief.deployment, rates, measured=False)
+
+
+def chosen(story: JobStory) -> Prospect | None:
+    """What the plan expects of the deployment that it takes."""
+    plan = story.view.record.plan
+    return _from_forecast(plan.deployment, plan.forecast) if plan is not None else None
+
+
+def pareto(known: Iterable[Prospect]) -> tuple[Prospect, ...]:
+    """Those that no other beats in both time and money, fastest first."""
+    front: list[Prospect] = []
+    cheapest = inf
+    for prospect in sorted(known, key=lambda one: (one.seconds, one.usd)):
+        if prospect.usd < cheapest:
+            front.append(prospect)
+            cheapest = prospect.usd
+    return tuple(front)
+
+
+def _forecasts(plan: Plan | None) -> dict[Deployment, Forecast]:
+    if plan is None:
+        return {}
+    others = {other.deployment: other.forecast for other in plan.alternatives if other.forecast is not None}
+    return {**others, plan.deployment: plan.forecast}
+
+
+def _from_forecast(deployment: Deployment, forecast: Forecast) -> Prospect:
+    return Prospect(
+        deployment, forecast.seconds, forecast.low_seconds, forecast.high_seconds, forecast.usd, measured=True
+    )
+
+
+def _from_rates(
+    view: JobView, deployment: Deployment, rates: tuple[float, float, float], *, measured: bool
+) -> Prospect | None:
+    work = view.work(deployment)
+    rate, low, high = rates
+    if work <= 0 or not rate > 0 or not isfinite(rate):
+        return None
+    seconds, longest, shortest = (
+        view.start_seconds + work / max(one, rate / 1000) for one in (rate, low, high)
+    )
+    return Prospect(deployment, seconds, shortest, longest, deployment.usd(seconds), measured)

@@ -1,0 +1,281 @@
+"""Charts of the search: what was tried in which order, what was believed after each step, time against cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import inf, isfinite
+
+from mlcd.core.goal import Aim
+from mlcd.core.machines import Deployment
+from mlcd.core.study import Belief, Ledger
+from mlcd.core.trial import Trial
+from mlcd.core.view import JobStory
+from mlcd.report.figures import Figure, Trace, axis, band, colour, dots, line, scale, time_unit
+from mlcd.report.prospects import Prospect, chosen, pareto, prospect_of_trial, prospects
+
+MOST_PANELS = 12
+_AIMS = {
+    Aim.FASTEST: "hours of training",
+    Aim.CHEAPEST: "dollars of training",
+    Aim.BALANCED: "√(hours × dollars) of training",
+}
+
+
+def order_figure(story: JobStory) -> Figure | None:
+    """The worth of each deployment tried, in order, with the best so far and the money spent on looking."""
+    trials = story.view.trials
+    if not trials:
+        return None
+    worth = [_worth(story, trial) for trial in trials]
+    known = [value for value in worth if value is not None]
+    numbers = list(range(1, len(trials) + 1))
+    allowed = [_allowed(story, trial) for trial in trials]
+    best = _best_so_far([value if fits else None for value, fits in zip(worth, allowed, strict=True)])
+    traces = [
+        line("best so far", numbers, best, "var:c1", shape="hv", hoverinfo="skip"),
+        *_measured(trials, worth, allowed),
+        *_failed(trials, max(known, default=1.0)),
+        line(
+            "spent on the search ($, right)", numbers, _running_usd(trials), "var:c2", dash="dot", yaxis="y2"
+        ),
+    ]
+    return Figure(
+        "Deployments tried, in order",
+        (tuple(traces),),
+        x=axis("trial", dtick=max(1, len(trials) // 12)),
+        y=axis(_AIMS[story.view.goal.aim], **scale(known)),
+        right=axis(
+            "",
+            overlaying="y",
+            side="right",
+            rangemode="tozero",
+            showgrid=False,
+            tickprefix="$",
+            tickmode="auto",
+        ),
+    )
+
+
+def time_cost_figure(story: JobStory) -> Figure | None:
+    """Total time against total money of every deployment known, with the choice, the limits and the best trade-offs."""
+    known = prospects(story)
+    if not known:
+        return None
+    search = _search(story)
+    totals = [one.total(search) for one in known]
+    unit, unit_name = time_unit(max(total.seconds for total in totals))
+    types = list(dict.fromkeys(one.deployment.offer.name for one in known))
+    traces = [_front(known, search, unit)]
+    for number, name in enumerate(types):
+        traces += _of_type([one for one in known if one.deployment.offer.name == name], search, unit, number)
+    traces += _limit_lines(story, totals, unit)
+    traces += _chosen_mark(story, search, unit)
+    return Figure(
+        "Time against cost",
+        (tuple(traces),),
+        x=axis(
+            f"total time ({unit_name}), search included", **scale(total.seconds / unit for total in totals)
+        ),
+        y=axis("total cost, search included", **scale((total.usd for total in totals), "$")),
+    )
+
+
+def belief_figures(story: JobStory) -> tuple[Figure, ...]:
+    """For each instance type the throughput over nodes: mean and 95 % band after each trial, and what was seen."""
+    steps = story.beliefs
+    panels = _panels(story)
+    if not steps or not panels:
+        return ()
+    first = len(story.view.trials) - len(steps) + 1  # beliefs may begin later than the trials
+    return tuple(
+        Figure(
+            title=name,
+            frames=tuple(
+                _belief_frame(_on_panel(step, name), _tried(story, name, first + k), number)
+                for k, step in enumerate(steps)
+            ),
+            x=axis("nodes"),
+            y=axis("samples/s", range=[0, _ceiling(story, name)]),
+        )
+        for number, name in enumerate(panels[:MOST_PANELS])
+    )
+
+
+def panels_left_out(story: JobStory) -> int:
+    """How many instance types have no chart of their own."""
+    return max(0, len(_panels(story)) - MOST_PANELS)
+
+
+def _worth(story: JobStory, trial: Trial) -> float | None:
+    prospect = prospect_of_trial(story.view, trial)
+    return story.view.goal.value(prospect.seconds, prospect.usd) if prospect is not None else None
+
+
+def _allowed(story: JobStory, trial: Trial) -> bool:
+    """Whether the training there would keep the limits after all that the search has cost."""
+    prospect = prospect_of_trial(story.view, trial)
+    total = prospect.total(_search(story)) if prospect is not None else None
+    return total is not None and story.view.goal.allows(total.seconds, total.usd)
+
+
+def _measured(trials: tuple[Trial, ...], worth: list[float | None], allowed: list[bool]) -> list[Trace]:
+    """Solid where the limits would be kept, hollow where not."""
+    traces: list[Trace] = []
+    for fits, name, symbol in ((True, "measured", "circle"), (False, "would pass a limit", "circle-open")):
+        some = [(i, y) for i, y in enumerate(worth) if y is not None and allowed[i] is fits]
+        if some:
+            names = [str(trials[i].deployment) for i, _ in some]
+            x, y = [float(i + 1) for i, _ in some], [value for _, value in some]
+            traces.append(dots(name, x, y, "var:c1", symbol, text=names))
+    return traces
+
+
+def _best_so_far(worth: list[float | None]) -> list[float]:
+    best, line_ = inf, []
+    for value in worth:
+        best = min(best, value if value is not None else inf)
+        line_.append(best)
+    return line_
+
+
+def _running_usd(trials: tuple[Trial, ...]) -> list[float]:
+    return [sum(trial.usd for trial in trials[: i + 1]) for i in range(len(trials))]
+
+
+def _failed(trials: tuple[Trial, ...], height: float) -> list[Trace]:
+    failed = [(i + 1, trial) for i, trial in enumerate(trials) if trial.failure is not None]
+    if not failed:
+        return []
+    names = [f"{trial.deployment}: {trial.failure.reason}" for _, trial in failed if trial.failure]
+    return [dots("failed", [i for i, _ in failed], [height] * len(failed), "var:bad", "x", text=names)]
+
+
+def _search(story: JobStory) -> Ledger:
+    plan = story.view.record.plan
+    return plan.search if plan is not None else story.view.search
+
+
+def _front(known: tuple[Prospect, ...], search: Ledger, unit: float) -> Trace:
+    totals = [one.total(search) for one in pareto(known)]
+    x, y = [total.seconds / unit for total in totals], [total.usd for total in totals]
+    return line("best trade-offs", x, y, "var:muted", dash="dot", width=1.5, hoverinfo="skip")
+
+
+def _of_type(known: list[Prospect], search: Ledger, unit: float, number: int) -> list[Trace]:
+    """Solid where measured, hollow where only believed; one entry in the legend."""
+    traces: list[Trace] = []
+    for measured in (True, False):
+        some = [one for one in known if one.measured is measured]
+        if some:
+            totals = [one.total(search) for one in some]
+            traces.append(
+                dots(
+                    some[0].deployment.offer.name,
+                    [total.seconds / unit for total in totals],
+                    [total.usd for total in totals],
+                    colour(number),
+                    "circle" if measured else "circle-open",
+                    size=11 if measured else 8,
+                    text=[f"{one.deployment}{'' if measured else ' (believed)'}" for one in some],
+                    hovertemplate="%{text}<br>%{x:.4g}, %{y:$.4g}<extra></extra>",
+                    legendgroup=f"type{number}",
+                    showlegend=not traces,
+                )
+            )
+    return traces
+
+
+def _limit_lines(story: JobStory, totals: list[Ledger], unit: float) -> list[Trace]:
+    """The limits, where they lie near enough to the deployments not to squeeze them into a corner."""
+    goal = story.view.goal
+    longest, dearest = max(total.seconds for total in totals), max(total.usd for total in totals)
+    shortest, cheapest = min(total.seconds for total in totals), min(total.usd for total in totals)
+    style = {"dash": "dash", "width": 1.5, "mode": "lines+text", "showlegend": False, "hoverinfo": "skip"}
+    traces: list[Trace] = []
+    if goal.deadline_seconds is not None and shortest / 3 <= goal.deadline_seconds <= longest * 3:
+        x = goal.deadline_seconds / unit
+        words = {"text": ["", "deadline"], "textposition": "middle right"}
+        traces.append(line("deadline", [x, x], [cheapest, dearest], "var:bad", **words, **style))
+    if goal.budget_usd is not None and cheapest / 3 <= goal.budget_usd <= dearest * 3:
+        ends = [shortest / unit, longest / unit]
+        words = {"text": ["", "budget"], "textposition": "top left"}
+        traces.append(line("budget", ends, [goal.budget_usd] * 2, "var:bad", **words, **style))
+    return traces
+
+
+def _chosen_mark(story: JobStory, search: Ledger, unit: float) -> list[Trace]:
+    best = chosen(story)
+    if best is None:
+        return []
+    total = best.total(search)
+    mark = dots(
+        "chosen",
+        [total.seconds / unit],
+        [total.usd],
+        "var:good",
+        "star",
+        size=18,
+        text=[str(best.deployment)],
+    )
+    return [{**mark, "hovertemplate": "%{text}<br>%{x:.4g}, %{y:$.4g}<extra>chosen</extra>"}]
+
+
+def _panel(deployment: Deployment) -> str:
+    batch = f", batch {deployment.batch_size}" if deployment.batch_size is not None else ""
+    place = f", {deployment.offer.region}" if deployment.offer.region else ""
+    return f"{deployment.offer.name}{place}{batch}"
+
+
+def _panels(story: JobStory) -> list[str]:
+    """What is shown in charts of its own: the chosen kind first, then what was tried most."""
+    tried = Counter(_panel(trial.deployment) for trial in story.view.trials)
+    plan = story.view.record.plan
+    taken = _panel(plan.deployment) if plan is not None else ""
+    names = dict.fromkeys(_panel(belief.deployment) for step in story.beliefs for belief in step)
+    return sorted(names, key=lambda name: (name != taken, -tried[name]))
+
+
+def _on_panel(step: tuple[Belief, ...], name: str) -> list[Belief]:
+    return sorted((b for b in step if _panel(b.deployment) == name), key=lambda b: b.deployment.nodes)
+
+
+def _tried(story: JobStory, name: str, steps: int) -> list[tuple[int, Trial]]:
+    numbered = list(enumerate(story.view.trials, start=1))[:steps]
+    return [(number, trial) for number, trial in numbered if _panel(trial.deployment) == name]
+
+
+def _belief_frame(beliefs: list[Belief], tried: list[tuple[int, Trial]], number: int) -> tuple[Trace, ...]:
+    nodes = [float(belief.deployment.nodes) for belief in beliefs]
+    low = [max(0.0, belief.low) for belief in beliefs]
+    bands = band(nodes, low, [belief.high for belief in beliefs], colour(number))
+    mean = line("believed", nodes, [b.samples_per_second for b in beliefs], colour(number))
+    seen = [(i, trial, trial.measurement) for i, trial in tried]
+    measured = dots(
+        "measured",
+        [float(trial.deployment.nodes) for _, trial, found in seen if found],
+        [found.samples_per_second for _, _, found in seen if found],
+        "var:ink",
+        mode="markers+text",
+        size=8,
+        text=[f"{i}" for i, _, found in seen if found],
+        textposition="top center",
+    )
+    failed = dots(
+        "failed",
+        [float(trial.deployment.nodes) for _, trial, found in seen if not found],
+        [0.0 for _, _, found in seen if not found],
+        "var:bad",
+        "x",
+        mode="markers+text",
+        text=[f"{i}" for i, _, found in seen if not found],
+        textposition="top center",
+        cliponaxis=False,
+    )
+    return (*bands, mean, measured, failed)
+
+
+def _ceiling(story: JobStory, name: str) -> float:
+    """High enough for all that was seen and finally believed; the wide bands of the first steps may be cut."""
+    seen = [t.measurement.high for _, t in _tried(story, name, len(story.view.trials)) if t.measurement]
+    believed = [belief.samples_per_second for belief in _on_panel(story.beliefs[-1], name)]
+    return 1.3 * max((value for value in (*seen, *believed) if isfinite(value)), default=1.0)

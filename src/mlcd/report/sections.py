@@ -1,0 +1,207 @@
+"""The report's tables and words, one function for each section; an empty section is left out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from mlcd.core.job import Job
+from mlcd.core.study import Ledger
+from mlcd.core.units import show_duration, show_rate, show_usd
+from mlcd.core.view import JobStory, JobView
+from mlcd.report.explain import explain
+from mlcd.report.html import Html, Row, join, table, tag
+from mlcd.report.prospects import prospect_of_trial
+
+_MOST_EVENTS = 300
+
+
+def words_section(story: JobStory) -> Html:
+    """The choice in plain words."""
+    return join(
+        tag("div", tag("h3", passage.title), tag("ul", *(tag("li", one) for one in passage.sentences if one)))
+        for passage in explain(story)
+    )
+
+
+def trials_section(story: JobStory) -> Html:
+    """Everything that was tried, with what it gave and what it cost."""
+    view = story.view
+    if not view.trials:
+        return Html("")
+    plan = view.record.plan
+    head = ("", "deployment", "samples/s", "95 %", "tried for", "cost", "training", "its cost")
+    rows = []
+    for number, trial in enumerate(view.trials, start=1):
+        taken = plan is not None and trial.deployment == plan.deployment
+        prospect = prospect_of_trial(view, trial)
+        seen = trial.measurement
+        cells = (
+            number,
+            f"{trial.deployment}{' ★' if taken else ''}",
+            show_rate(seen.samples_per_second) if seen else (trial.failure.reason if trial.failure else ""),
+            f"{show_rate(seen.low)} – {show_rate(seen.high)}" if seen else "",
+            show_duration(trial.seconds),
+            show_usd(trial.usd),
+            show_duration(prospect.seconds) if prospect else "",
+            show_usd(prospect.usd) if prospect else "",
+        )
+        rows.append(Row("chosen" if taken else "failed" if trial.failure else "", *cells))
+    return table(head, rows, numbers=(0, 2, 3, 4, 5, 6, 7))
+
+
+def bill_section(story: JobStory) -> Html:
+    """Every line of the bill with what it was for, and a total that adds up."""
+    bill = story.view.bill
+    if not bill:
+        return tag("p", "Nothing has been charged.", class_="quiet")
+    numbers = {task.id: f"{task.kind} {task.number}" for task in story.tasks}
+    lines: list[tuple[object, ...]] = [
+        (numbers.get(item.task_id, item.kind), item.what, show_duration(item.seconds), show_usd(item.usd))
+        for item in bill
+    ]
+    for kind in dict.fromkeys(item.kind for item in bill):
+        part = sum(item.usd for item in bill if item.kind is kind)
+        lines.append(Row("subtotal", f"all {kind} tasks", "", "", show_usd(part)))
+    lines.append(Row("total", "total", "", "", show_usd(sum(item.usd for item in bill))))
+    return table(("task", "what", "time", "cost"), lines, numbers=(2, 3))
+
+
+def forecast_section(story: JobStory) -> Html:
+    """What the plan expected beside what happened."""
+    plan, fact = story.view.record.plan, training_fact(story.view)
+    if plan is None:
+        return Html("")
+    forecast, search = plan.forecast, plan.search
+    head = ("", "forecast", "95 %", "fact", "difference")
+    spread_time = f"{show_duration(forecast.low_seconds)} – {show_duration(forecast.high_seconds)}"
+    spread_usd = f"{show_usd(forecast.low_usd)} – {show_usd(forecast.high_usd)}"
+    began = bool(story.view.run.attempts)
+    rows = [
+        (
+            "training time",
+            show_duration(forecast.seconds),
+            spread_time,
+            *_beside(forecast.seconds, fact.seconds, began),
+        ),
+        (
+            "training cost",
+            show_usd(forecast.usd),
+            spread_usd,
+            *_beside(forecast.usd, fact.usd, began, money=True),
+        ),
+        (
+            "total time",
+            show_duration(search.seconds + forecast.seconds),
+            "",
+            show_duration(story.view.spent.seconds),
+            "",
+        ),
+        ("total cost", show_usd(search.usd + forecast.usd), "", show_usd(story.view.spent.usd), ""),
+    ]
+    return table(head, rows, numbers=(1, 2, 3, 4))
+
+
+def training_fact(view: JobView) -> Ledger:
+    """Time and money that the training has taken, over all attempts."""
+    attempts = view.run.attempts
+    return Ledger(sum(attempt.seconds for attempt in attempts), sum(attempt.usd for attempt in attempts))
+
+
+def attempts_section(story: JobStory) -> Html:
+    """Each stretch of the training and how it ended."""
+    attempts = story.view.run.attempts
+    if not attempts:
+        return Html("")
+    rows = [
+        (
+            one.number,
+            one.deployment,
+            show_duration(one.seconds),
+            f"{one.samples:,.0f}",
+            show_usd(one.usd),
+            one.end or "running",
+            one.why,
+        )
+        for one in attempts
+    ]
+    return table(("", "deployment", "time", "samples", "cost", "ended", "why"), rows, numbers=(0, 2, 3, 4))
+
+
+def failures_section(story: JobStory) -> Html:
+    """What went wrong in the probes, with the end of each log."""
+    failed = [(i, trial) for i, trial in enumerate(story.view.trials, start=1) if trial.failure is not None]
+    return join(
+        tag(
+            "details",
+            tag("summary", f"Trial {number}, {trial.deployment}: {trial.failure.reason}"),
+            tag("p", trial.failure.message),
+            tag("pre", trial.failure.log_tail or "(the log is empty)"),
+            open="open" if len(failed) == 1 else None,
+        )
+        for number, trial in failed
+        if trial.failure is not None
+    )
+
+
+def events_section(story: JobStory) -> Html:
+    """What happened and what was decided, in order; the middle is left out where there is very much."""
+    events = story.events
+    start = story.view.record.submitted_at
+    half = _MOST_EVENTS // 2
+    kept = events if len(events) <= _MOST_EVENTS else (*events[:half], *events[-half:])
+    rows = [(f"+{show_duration(max(0.0, event.at - start))}", event.kind, event.message) for event in kept]
+    note = f"{len(events) - len(kept)} events in the middle are left out." if len(kept) < len(events) else ""
+    return (
+        join((table(("after", "what", ""), rows, numbers=(0,)), tag("p", note, class_="quiet")))
+        if rows
+        else Html("")
+    )
+
+
+def facts_section(story: JobStory, version: str) -> Html:
+    """The job and its surroundings. Values of environment variables are not shown."""
+    record = story.view.record
+    facts = {
+        "job": record.id,
+        "submitted": datetime.fromtimestamp(record.submitted_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "cloud": " ".join(
+            [record.cloud, *(f"{key}={value}" for key, value in sorted(record.cloud_options.items()))]
+        ),
+        **_job_facts(record.job),
+        "deployments in the space": f"{len(story.space)}" if story.space else "",
+        "prices": _prices(story),
+        "model": story.view.model,
+        "mlcd": version,
+    }
+    return table(("", ""), [(tag("b", name), value) for name, value in facts.items() if value])
+
+
+def _job_facts(job: Job) -> dict[str, object]:
+    work = job.work
+    return {
+        "platform": job.platform,
+        "run": tag("code", job.run),
+        "setup": tag("code", job.setup) if job.setup else "",
+        "work": f"{work.samples:,.0f} samples" if work else "",
+        "until": f"{work.until.metric} reaches {work.until.value:g}" if work and work.until else "",
+        "nodes": f"{job.nodes.fewest} to {job.nodes.most}",
+        "batch sizes": ", ".join(str(size) for size in job.batch_sizes.choices),
+        "search": f"{job.search.strategy}, seed {job.search.seed}",
+        "environment variables": ", ".join(sorted(job.envs)),
+        "secrets (names)": ", ".join(sorted(job.secret_names)),
+    }
+
+
+def _prices(story: JobStory) -> str:
+    sources = {
+        " ".join(part for part in (offer.source, offer.priced_at) if part)
+        for offer in story.view.record.offers
+    }
+    return "; ".join(sorted(source for source in sources if source))
+
+
+def _beside(expected: float, fact: float, began: bool, money: bool = False) -> tuple[str, str]:
+    if not began:
+        return "–", ""
+    shown = show_usd(fact) if money else show_duration(fact)
+    return shown, f"{fact / expected - 1:+.1%}" if expected > 0 else ""

@@ -1,0 +1,57 @@
+"""The choice in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import stories
+from mlcd.core.study import Belief
+from mlcd.core.view import JobStory
+from mlcd.report.explain import Passage, explain
+
+
+def passage(story: JobStory, title: str) -> tuple[str, ...]:
+    return next(one.sentences for one in explain(story) if one.title.startswith(title))
+
+
+def test_the_reason_comes_first_with_the_limits() -> None:
+    why = passage(stories.story(), "Why")
+    assert why[0] == "The fastest deployment measured whose total stays within the budget."
+    assert "of the 4h 00m until the deadline" in why[2]
+    assert why[3].endswith("of the $60.00 budget.")
+
+
+def test_each_rejected_deployment_has_its_own_reason() -> None:
+    told = passage(stories.story(), "What was not taken")
+    assert "16 × p2.xlarge, batch 256: it failed (out of memory)." in told
+    assert "8 × p3.2xlarge, batch 256: its total would pass the budget of $60.00" in told
+    assert any(one.startswith("1 × c5.4xlarge") and "miss the deadline by" in one for one in told)
+    assert not any(one.startswith("4 × p3.2xlarge") for one in told)
+    assert told[-1].startswith("32 of 40 deployments were not tried")
+
+
+def test_twice_as_fast_names_the_cheapest_that_gets_there() -> None:
+    best = stories.plan().forecast
+    rate = stories.SAMPLES / best.seconds
+    fast = [Belief(stories.deployment(2, nodes), rate * 2.2, rate * 2, rate * 3) for nodes in (7, 6)]
+    story = replace(stories.story(), beliefs=((*fast,),))
+    twice, half = passage(story, "What better")
+    assert twice.startswith("Twice as fast (20m 22s) would take 6 × p3.2xlarge")
+    assert twice.endswith("(believed, not measured).")
+    assert half.startswith(
+        "Half as dear ($4.15): nothing in this space gets there; the nearest is 1 × p3.2xlarge"
+    )
+
+
+def test_a_choice_that_nothing_beats_says_so() -> None:
+    view = replace(stories.planned(), trials=(stories.trial(2, 4),))
+    twice, half = passage(JobStory(view), "What better")
+    assert "nothing else in this space comes nearer" in twice
+    assert "nothing else in this space comes nearer" in half
+
+
+def test_without_a_plan_the_state_is_told() -> None:
+    (only,) = explain(JobStory(stories.searching()))
+    assert isinstance(only, Passage)
+    assert only.sentences[0] == "The job is searching."
+    assert "3 deployments were tried" in only.sentences[1]
