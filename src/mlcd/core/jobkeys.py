@@ -1,0 +1,345 @@
+"""The keys that a job file may have: those of a SkyPilot task, and ours.
+
+Each value is read by a function of mlcd.core.jobvalues; what concerns several keys is checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from string import Template
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationInfo,
+    model_validator,
+)
+
+from mlcd.core import jobvalues as read
+from mlcd.core.goal import Aim
+from mlcd.core.job import (
+    BatchSizes,
+    CheckpointSettings,
+    Direction,
+    NodeRange,
+    ProbeSettings,
+    ProgressSettings,
+    SearchSettings,
+)
+
+# Keys of a SkyPilot task that mlcd understands and has no use for.
+UNUSED = frozenset(
+    {
+        "event_callback",
+        "service",
+        "pool",
+        "inputs",
+        "file_mounts_mapping",
+        "config",
+        "experimental",
+        "volumes",
+        "volume_mounts",
+        "managed_secrets",
+        "api_server_access",
+        "_metadata",
+        "on_event",
+    }
+)
+UNUSED_RESOURCES = frozenset(
+    {
+        "zone",
+        "disk_size",
+        "disk_tier",
+        "network_tier",
+        "local_disk",
+        "ephemeral_storage",
+        "ports",
+        "image_id",
+        "labels",
+        "autostop",
+        "accelerator_args",
+        "job_recovery",
+        "spot_recovery",
+        "volumes",
+        "priority",
+        "priority_class",
+        "max_hourly_cost",
+        "hooks",
+        "_no_missing_accel_warnings",
+        "_docker_login_config",
+        "_is_image_managed",
+        "_requires_fuse",
+        "_cluster_config_overrides",
+    }
+)
+# Several keys have a short form: 'search: random' is 'search: {strategy: random}'.
+SHORT_FORMS = {"search": "strategy", "checkpoint": "path", "progress": "pattern"}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a job file is read against: its folder, the time, and the values given beside it."""
+
+    base: Path
+    now: float
+    envs: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    environ: Mapping[str, str] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+
+    def path(self, words: str) -> Path:
+        """An absolute path, with ${VARIABLES} filled in."""
+        try:
+            return self.base / Path(self.filled(words)).expanduser()
+        except RuntimeError as error:
+            raise ValueError(f"{read.shown(words)} names no home folder") from error
+
+    def filled(self, words: str) -> str:
+        """The words with the variables of 'envs' filled in."""
+        return Template(words).safe_substitute(self.envs)
+
+
+class Keys(BaseModel):
+    """Keys and nothing else; a key without a value is as good as none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_blanks(cls, data: Any) -> Any:
+        return (
+            {key: value for key, value in data.items() if value is not None}
+            if isinstance(data, dict)
+            else data
+        )
+
+
+class MachineKeys(Keys):
+    """Which machines may be used."""
+
+    infra: Annotated[str, PlainValidator(read.filled_text)] = ""
+    cloud: Annotated[str, PlainValidator(read.filled_text)] = ""
+    region: Annotated[str, PlainValidator(read.filled_text)] = ""
+    accelerators: Annotated[tuple[tuple[str, float], ...], PlainValidator(read.accelerators)] = ()
+    cpus: Annotated[tuple[float, bool], PlainValidator(read.cpus)] = (0.0, False)
+    memory: Annotated[tuple[float, bool], PlainValidator(read.memory)] = (0.0, False)
+    instance_type: Annotated[tuple[str, ...], PlainValidator(read.texts)] = ()
+    use_spot: Annotated[bool | None, PlainValidator(read.yes_or_no)] = None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.infra and (self.cloud or self.region):
+            raise ValueError("'infra' says the cloud and the region; leave out 'cloud' and 'region'")
+        return self
+
+
+class ResourcesKeys(MachineKeys):
+    """The same, with alternatives."""
+
+    any_of: tuple[MachineKeys, ...] = ()
+    ordered: tuple[MachineKeys, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_list(self) -> Self:
+        if self.any_of and self.ordered:
+            raise ValueError("there is both 'any_of' and 'ordered'; leave one out")
+        return self
+
+
+class TargetKeys(Keys):
+    """The metric that ends the training."""
+
+    metric: Annotated[str, PlainValidator(read.filled_text)]
+    value: Annotated[float, PlainValidator(read.number)]
+    direction: Annotated[Direction | None, PlainValidator(read.direction)] = None
+
+
+class WorkKeys(Keys):
+    """How much is to be trained."""
+
+    samples: Annotated[float | None, PlainValidator(read.positive)] = None
+    epochs: Annotated[float | None, PlainValidator(read.positive)] = None
+    dataset_size: Annotated[int | None, PlainValidator(read.count)] = None
+    until: TargetKeys | None = None
+
+    @model_validator(mode="after")
+    def _says_how_much(self) -> Self:
+        if self.samples is not None and self.epochs is not None:
+            raise ValueError("there is both 'samples' and 'epochs'; leave one out")
+        if self.epochs is not None and self.dataset_size is None:
+            raise ValueError("'epochs' needs 'dataset_size', the samples in one epoch")
+        if self.samples is None and self.epochs is None:
+            cap = " as the most to train before the target is reached" if self.until else ""
+            raise ValueError(f"say 'samples', or 'epochs' and 'dataset_size'{cap}")
+        return self
+
+
+class SearchKeys(Keys):
+    """How to look for the deployment."""
+
+    strategy: Annotated[str, PlainValidator(read.filled_text)] = SearchSettings.strategy
+    max_probes: Annotated[int | None, PlainValidator(read.count)] = None
+    seed: Annotated[int, PlainValidator(read.count_or_zero)] = 0
+    kinds: Annotated[tuple[str, ...], PlainValidator(read.kinds)] = ("vm",)
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class ProbeKeys(Keys):
+    """When a measurement is good enough."""
+
+    interval_share: Annotated[float, PlainValidator(read.share)] = ProbeSettings.interval_share
+    min_seconds: Annotated[float, PlainValidator(read.seconds)] = ProbeSettings.min_seconds
+    max_seconds: Annotated[float, PlainValidator(read.seconds)] = ProbeSettings.max_seconds
+    warmup_seconds: Annotated[float, PlainValidator(read.seconds_or_zero)] = ProbeSettings.warmup_seconds
+    silent_seconds: Annotated[float, PlainValidator(read.seconds)] = ProbeSettings.silent_seconds
+
+    @model_validator(mode="after")
+    def _floor_below_ceiling(self) -> Self:
+        if self.min_seconds > self.max_seconds:
+            raise ValueError(
+                f"min_seconds ({self.min_seconds:g}) is above max_seconds ({self.max_seconds:g})"
+            )
+        return self
+
+
+class CheckpointKeys(Keys):
+    """How the training's state is kept."""
+
+    path: Annotated[str, PlainValidator(read.inside_path)] = ""
+    keep: Annotated[int, PlainValidator(read.count)] = CheckpointSettings.keep
+    grace_seconds: Annotated[float, PlainValidator(read.seconds_or_zero)] = CheckpointSettings.grace_seconds
+    max_failures: Annotated[int, PlainValidator(read.count_or_zero)] = CheckpointSettings.max_failures
+    max_losses: Annotated[int, PlainValidator(read.count_or_zero)] = CheckpointSettings.max_losses
+
+
+class ProgressKeys(Keys):
+    """How progress is read from the log."""
+
+    pattern: Annotated[str, PlainValidator(read.pattern)] = ProgressSettings.pattern
+
+
+def _workdir(value: Any, info: ValidationInfo) -> str:
+    if isinstance(value, dict):
+        raise ValueError(
+            "a repository is not fetched by mlcd; clone it and give its folder, or clone it in 'setup'"
+        )
+    folder = _around(info).path(read.filled_text(value))
+    if not folder.is_dir():
+        raise ValueError(
+            f"there is no folder {folder}" if not folder.exists() else f"{folder} is not a folder"
+        )
+    return str(folder.resolve())
+
+
+def _deadline(value: Any, info: ValidationInfo) -> datetime | float:
+    deadline = read.moment_or_seconds(value)
+    if isinstance(deadline, datetime) and deadline.timestamp() <= _around(info).now:
+        raise ValueError(f"{read.shown(value)} is in the past")
+    return deadline
+
+
+def _mounts(value: Any, info: ValidationInfo) -> dict[str, str]:
+    """Where → absolute path here; buckets are left out with a notice."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{read.shown(value)} is not a mapping of paths")
+    mounts = {_around(info).filled(where): _mount(where, what, info) for where, what in value.items()}
+    return {where: path for where, path in mounts.items() if path is not None}
+
+
+def _mount(where: str, what: Any, info: ValidationInfo) -> str | None:
+    source = what.get("source") if isinstance(what, dict) else what
+    if not isinstance(source, str) or "://" in source:
+        if not isinstance(what, dict | str):
+            raise ValueError(f"{read.shown(what)} is not what '{where}' could be")
+        _around(info).notices.append(
+            f"file_mounts: '{where}' is a bucket, which mlcd does not mount; fetch it in 'setup'."
+        )
+        return None
+    path = _around(info).path(read.filled_text(source))
+    if not _on_disk(path):
+        raise ValueError(f"there is nothing at {path}, wanted as '{where}'")
+    return str(path.resolve())
+
+
+def _on_disk(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name too long to exist, or a folder that may not be looked into
+        return False
+
+
+def _envs(value: Any, info: ValidationInfo) -> dict[str, str]:
+    around = _around(info)
+    return _variables(value, around.envs, around.environ)
+
+
+def _secrets(value: Any, info: ValidationInfo) -> dict[str, str]:
+    around = _around(info)
+    named = dict.fromkeys(read.texts(value)) if isinstance(value, list) else value
+    return _variables(named, around.secrets, around.environ)
+
+
+def _variables(value: Any, given: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables with their values; what has none in the file comes from the caller or the environment."""
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"{'a list' if isinstance(value, list) else 'this'} is not a mapping of names to values"
+        )
+    names = [read.env_name(name) for name in value]
+    found = {**environ, **{name: each for name, each in value.items() if each is not None}, **given}
+    if missing := [name for name in names if name not in found]:
+        raise ValueError(f"{', '.join(missing)} has no value; give it with the command or in the environment")
+    if odd := [name for name in names if not isinstance(found[name], str | int | float)]:
+        raise ValueError(f"{', '.join(odd)} is not a text")
+    return {name: str(found[name]) for name in [*names, *(name for name in given if name not in value)]}
+
+
+def _outputs(value: Any, info: ValidationInfo) -> tuple[str, ...]:
+    if isinstance(value, dict):  # SkyPilot's: a place and its size, for its planner
+        _around(info).notices.append("outputs as a mapping is not used by mlcd.")
+        return ()
+    return read.inside_paths(value)
+
+
+def _long(key: str) -> BeforeValidator:
+    """Takes the short form of a key for the long one."""
+    return BeforeValidator(lambda value: value if isinstance(value, dict) else {SHORT_FORMS[key]: value})
+
+
+def _around(info: ValidationInfo) -> Surroundings:
+    around = info.context
+    assert isinstance(around, Surroundings)
+    return around
+
+
+class JobKeys(Keys):
+    """A job file."""
+
+    name: Annotated[str, PlainValidator(read.job_name)] = ""
+    run: Annotated[str, PlainValidator(read.filled_text)]
+    setup: Annotated[str, PlainValidator(read.text)] = ""
+    workdir: Annotated[str, PlainValidator(_workdir)] = ""
+    envs: Annotated[dict[str, str], PlainValidator(_envs)] = Field(default_factory=dict)
+    secrets: Annotated[dict[str, str], PlainValidator(_secrets)] = Field(default_factory=dict)
+    file_mounts: Annotated[dict[str, str], PlainValidator(_mounts)] = Field(default_factory=dict)
+    outputs: Annotated[tuple[str, ...], PlainValidator(_outputs)] = ()
+    num_nodes: Annotated[NodeRange, PlainValidator(read.node_range)] = NodeRange()
+    resources: ResourcesKeys = Field(default_factory=ResourcesKeys)
+    work: WorkKeys | None = None
+    batch_size: Annotated[BatchSizes, PlainValidator(read.batch_sizes)] = BatchSizes()
+    goal: Annotated[Aim | None, PlainValidator(read.aim)] = None
+    deadline: Annotated[datetime | float | None, PlainValidator(_deadline)] = None
+    budget: Annotated[float | None, PlainValidator(read.usd)] = None
+    search: Annotated[SearchKeys, _long("search")] = Field(default_factory=SearchKeys)
+    probe: ProbeKeys = Field(default_factory=ProbeKeys)
+    checkpoint: Annotated[CheckpointKeys, _long("checkpoint")] = Field(default_factory=CheckpointKeys)
+    progress: Annotated[ProgressKeys, _long("progress")] = Field(default_factory=ProgressKeys)
+    platform: Annotated[str, PlainValidator(read.filled_text)] = ""
+    cloud: Annotated[str, PlainValidator(read.filled_text)] = "local"
