@@ -1,0 +1,57 @@
+"""Why a program ended, from its exit code and the end of its log."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+from mlcd.clouds.local.watch import Ending
+from mlcd.core.task import TaskState
+
+OUT_OF_MEMORY = "out of memory"
+TAIL_BYTES = 16384
+TAIL_LINES = 30
+_NO_MEMORY = re.compile(
+    r"\bMemoryError\b|[Cc]an(no|')t allocate memory|CUDA out of memory|OutOfMemoryError"
+    r"|CUDA_ERROR_OUT_OF_MEMORY|std::bad_alloc|RESOURCE_EXHAUSTED"
+)
+_NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded")
+
+
+def diagnose(code: int, node: int, log: Path, what: str, kernel_killed: bool | None) -> Ending:
+    """How the program's failure is to be told. `kernel_killed`: for want of memory; None: not known."""
+    tail = log_tail(log)
+    code = shown(code) or 0
+    if code == 128 + signal.SIGKILL and kernel_killed is False:
+        return Ending(TaskState.LOST, f"node {node} was killed from outside", code, node)
+    if code == 128 + signal.SIGKILL or _NO_MEMORY.search(tail):
+        return Ending(TaskState.FAILED, OUT_OF_MEMORY, code, node)
+    if _NO_ROOM.search(tail):
+        return Ending(TaskState.FAILED, "no space left on the disk", code, node)
+    return Ending(TaskState.FAILED, f"{what} ended with {_in_words(code)} on node {node}", code, node)
+
+
+def shown(code: int | None) -> int | None:
+    """An exit code as shells show it: 128 and the number of the signal that ended it."""
+    return 128 - code if code is not None and code < 0 else code
+
+
+def log_tail(log: Path, lines: int = TAIL_LINES) -> str:
+    """The last lines of a log."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def _in_words(code: int) -> str:
+    """'exit code 3', or the name of the signal in codes above 128."""
+    try:
+        return f"{signal.Signals(code - 128).name} (exit code {code})"
+    except ValueError:
+        return f"exit code {code}"

@@ -1,0 +1,122 @@
+"""Makes the nodes ready: cores, addresses, working copies, mounts and environment."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from mlcd import registry
+from mlcd.clouds.local.copies import LARGE_BYTES, copy_workdir, mount
+from mlcd.clouds.local.environment import node_environment
+from mlcd.clouds.local.files import Spec
+from mlcd.clouds.local.nodes import LocalNode
+from mlcd.clouds.local.places import Taken
+from mlcd.core.task import TaskFolder
+from mlcd.platforms.base import Node, Platform, Process
+
+T = TypeVar("T")
+
+_HOST = "127.0.0.1"
+_PORTS = range(20000, 32000)  # below those that the system hands out by itself
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A node that is ready, and the processes that shall run on it."""
+
+    node: LocalNode
+    processes: tuple[Process, ...]
+
+
+def copies_folder(folder: TaskFolder) -> Path:
+    """Where the working copies are while the task lives."""
+    return folder.root / "nodes"
+
+
+def prepare(
+    spec: Spec,
+    taken: Taken,
+    folder: TaskFolder,
+    marker: Path,
+    secrets: Mapping[str, str],
+    check: Callable[[], None],
+) -> list[Prepared]:
+    """Every node of the deployment, ready to start."""
+    for place in (folder.log().parent, folder.progress, folder.outputs):
+        place.mkdir(parents=True, exist_ok=True)
+    platform: Platform = registry.load("platforms", spec.task.platform)()
+    nodes = _nodes(spec, taken)
+    ready = [_prepare_one(spec, node, taken, folder, marker, secrets, platform) for node in nodes]
+    for prepared in ready:
+        _fill_copy(spec, prepared.node, check)
+    return ready
+
+
+def _prepare_one(
+    spec: Spec,
+    node: Node,
+    taken: Taken,
+    folder: TaskFolder,
+    marker: Path,
+    secrets: Mapping[str, str],
+    platform: Platform,
+) -> Prepared:
+    processes = platform.processes(spec.task, spec.deployment, node)
+    local = LocalNode(
+        node=node,
+        processors=frozenset(
+            spec.cores[core] for core in share(taken.cores, node.rank, spec.deployment.nodes)
+        ),
+        copy=copies_folder(folder) / f"node-{node.rank}",
+        log=folder.log(node.rank),
+        env=node_environment(spec.task, folder, marker, node, len(processes), secrets),
+    )
+    return Prepared(local, processes)
+
+
+def _nodes(spec: Spec, taken: Taken) -> list[Node]:
+    count = spec.deployment.nodes
+    port = free_port()
+    return [
+        Node(
+            rank=rank,
+            addresses=(_HOST,) * count,
+            port=port,
+            cores=len(share(taken.cores, rank, count)),
+            gpus=tuple(share(taken.gpus, rank, count)),
+        )
+        for rank in range(count)
+    ]
+
+
+def _fill_copy(spec: Spec, node: LocalNode, check: Callable[[], None]) -> None:
+    node.copy.mkdir(parents=True, exist_ok=True)
+    workdir = Path(spec.task.workdir)
+    if spec.task.workdir:
+        copied = copy_workdir(workdir, node.copy, skip=Path(spec.home).parent.resolve(), check=check)
+        if copied > LARGE_BYTES:
+            node.say(
+                f"the working copy of {workdir} holds {copied / 2**30:.1f} GiB; file_mounts are linked when large"
+            )
+    for target in mount(spec.task.file_mounts, workdir, node.copy, check):
+        node.say(f"{target} is large and was linked, not copied: the program should not write to it")
+
+
+def share(things: Sequence[T], rank: int, count: int) -> Sequence[T]:
+    """The part of the things that falls to one of so many nodes."""
+    each = len(things) // count
+    return things[rank * each : (rank + 1) * each]
+
+
+def free_port() -> int:
+    """A port of this computer that no one listens on."""
+    for _ in range(100):
+        port = random.choice(_PORTS)  # noqa: S311  two supervisors must not choose alike, that is all
+        with socket.socket() as probe:
+            if probe.connect_ex((_HOST, port)) != 0:
+                return port
+    raise OSError("no free port between 20000 and 32000")

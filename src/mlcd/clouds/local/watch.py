@@ -1,0 +1,64 @@
+"""What a supervisor listens to while it waits: signals, the task's limit, and the end of its folders."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+from mlcd.clouds.local.supervisor import SIGNALS
+from mlcd.core.task import TaskState
+
+
+class Ending(Exception):
+    """The task is over, or must be: how, and why."""
+
+    def __init__(
+        self, state: TaskState, reason: str = "", exit_code: int | None = None, node: int = 0
+    ) -> None:
+        super().__init__(reason)
+        self.state = state
+        self.reason = reason
+        self.exit_code = exit_code
+        self.node = node
+
+
+class Watch:
+    """Waits, and raises Ending once there is nothing more to wait for."""
+
+    def __init__(self, stop: Path, folders: tuple[Path, ...], max_seconds: float | None) -> None:
+        self._stop = stop
+        self._folders = folders
+        self._max_seconds = max_seconds
+        self._until: float | None = None
+        self._asked = False
+
+    def start_limit(self) -> None:
+        """Count the task's time from now: this is when it begins to cost money."""
+        if self._max_seconds is not None:
+            self._until = time.monotonic() + self._max_seconds
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, less of it when a child ends; raise Ending when the task must end."""
+        self._pass(seconds)
+        self.check()
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass, less of it when a child ends, come what may."""
+        self._pass(seconds)
+
+    def check(self) -> None:
+        """Raise Ending when the task must end."""
+        self._pass(0.0)
+        if self._asked or self._stop.exists():
+            raise Ending(TaskState.STOPPED, "stopped")
+        if self._until is not None and time.monotonic() > self._until:
+            raise Ending(TaskState.STOPPED, "time limit")
+        for folder in self._folders:
+            if not folder.is_dir():
+                raise Ending(TaskState.LOST, f"its folder {folder} was removed")
+
+    def _pass(self, seconds: float) -> None:
+        caught = signal.sigtimedwait(SIGNALS, seconds)
+        if caught is not None and caught.si_signo in (signal.SIGTERM, signal.SIGINT):
+            self._asked = True
