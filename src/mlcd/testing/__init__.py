@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from mlcd.testing.clouds import CloudContract
+from mlcd.testing.searcher_contract import SearcherContract
 
-__all__ = ["CloudContract"]
+__all__ = ["CloudContract", "SearcherContract"]

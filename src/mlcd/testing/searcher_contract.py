@@ -32,7 +32,7 @@ class Searched:
 
 def play(searcher: Searcher, study: Study, truth: Truth) -> Searched:
     """Ask and answer until the searcher stops; a search that goes on past twice the space is an error."""
-    states = []
+    states: list[Study] = []
     for _ in range(2 * len(study.space) + 2):
         answer = searcher.suggest(study)
         if isinstance(answer, Stop):
@@ -60,7 +60,7 @@ def scaling_truth(deployment: Deployment) -> float:
     rate = instance.vcpus * 4.0 + instance.gpus * 200.0
     batch = (deployment.batch_size or 64) / 64.0
     efficiency = batch / (0.5 + batch)
-    return rate * efficiency * deployment.nodes / (1.0 + 0.03 * (deployment.nodes - 1) ** 1.5)
+    return rate * efficiency * deployment.nodes / (1.0 + 0.03 * math.pow(deployment.nodes - 1, 1.5))
 
 
 def crowded_truth(deployment: Deployment) -> float | None:

@@ -1,0 +1,70 @@
+"""The two searches that think nothing: some deployments at random, or all of them. Both keep the reserve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlcd.core.machines import Deployment
+from mlcd.core.study import Belief, Stop, Study
+from mlcd.search.limits import best_feasible, room_for_probes
+from mlcd.search.model import beliefs_of, expect_speeds
+from mlcd.search.reach import affordable
+from mlcd.search.table import Ints, outlook
+
+
+@dataclass(frozen=True)
+class RandomSearch:
+    """k deployments drawn by the study's seed, then the best of them."""
+
+    k: int = 10
+
+    def suggest(self, study: Study) -> Deployment | Stop:
+        """The next one drawn, or the best measured after k trials."""
+        if len(study.trials) + len(study.pending) >= self.k:
+            return Stop(_choice(study), f"{self.k} deployments drawn at random were tried")
+        order = np.random.default_rng(study.seed).permutation(len(study.space))
+        return _first_within_reach(study, order)
+
+    def beliefs(self, study: Study) -> tuple[Belief, ...]:
+        """What the trials say about the rest; the search itself does not use it."""
+        return _beliefs(study)
+
+
+@dataclass(frozen=True)
+class ExhaustiveSearch:
+    """Every deployment once, in the order of the space, then the best of all."""
+
+    def suggest(self, study: Study) -> Deployment | Stop:
+        """The first one not tried, or the best measured when nothing is left."""
+        return _first_within_reach(study, np.arange(len(study.space)))
+
+    def beliefs(self, study: Study) -> tuple[Belief, ...]:
+        """What the trials say about the rest; the search itself does not use it."""
+        return _beliefs(study)
+
+
+def _first_within_reach(study: Study, order: Ints) -> Deployment | Stop:
+    incumbent = best_feasible(study)
+    if not study.probes_left:
+        return Stop(_choice(study), f"all {study.max_probes} probes that were allowed are used")
+    view = outlook(study)
+    within_reach = view.open & affordable(view, room_for_probes(study, incumbent))
+    rows = order[within_reach[order]]
+    if len(rows):
+        return study.space[int(rows[0])]
+    left = (
+        "what is left of the limits is held for the training" if view.open.any() else "everything was tried"
+    )
+    return Stop(_choice(study), left)
+
+
+def _choice(study: Study) -> Deployment | None:
+    best = best_feasible(study)
+    return best.deployment if best is not None else None
+
+
+def _beliefs(study: Study) -> tuple[Belief, ...]:
+    view = outlook(study)
+    return beliefs_of(view, expect_speeds(view))

@@ -1,0 +1,169 @@
+"""HeterBO: the search of the MLCD paper (Yi et al., IPDPS 2020, section III.C).
+
+What the paper says, and the reading chosen where it leaves one open:
+
+Prior function. A Gaussian process on the training speed; here on its logarithm (see mlcd.search.model).
+
+Eq. 4, EI.      On y(D) = log of what the goal makes small of the training on D: hours (scenarios 1 and 3),
+                dollars (scenario 2). y_o is that of the incumbent: the best measured deployment that keeps the
+                limits. exp turns EI into the share of the incumbent's training that D is expected to save.
+Eq. 5 and 6,    TEI: T_max − T_profile − S/EI(D) and C_max − C_profile − S/EI(D) × P(m), with "EI(D)" read as the
+                speed that D is expected to give: what would be left of the deadline and of the budget if D were
+                profiled now and the training then ran on D. What was spent before is taken off as well. The
+                speed is uncertain, so the improvement counts with the probability that both are not negative.
+Eq. 7 and 8,    PL_T = t(m, n) and PL_C = P(m) × n × t(m, n), taken off the improvement in the goal's own unit:
+                hours saved less hours of profiling, or dollars saved less dollars of profiling.
+Initial points. A single node of each type (the fewest that the space has), cheapest first, left out where the
+                reserve forbids. A catalogue with hundreds of types would make this the whole search: beyond
+                `initial_types` of them, so many are taken evenly over the range of prices.
+Stop.           The reserve (mlcd.search.limits). "95 % confidence interval of the expected improvement": D is
+                profiled only while the optimistic end of the interval promises more than profiling D costs.
+Concave prior.  Two neighbouring measured scale-outs of one type (at one batch size) with declining speed: no
+                larger scale-out of it is tried.
+No incumbent.   The paper does not say. Feasibility comes first: of the deployments most likely to keep the limits
+                the one that is cheapest to profile; none could keep them: the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import ndtri
+
+from mlcd.core.machines import Deployment
+from mlcd.core.study import Belief, Stop, Study
+from mlcd.core.trial import Trial
+from mlcd.forecast.whole import speed_error
+from mlcd.search.limits import best_feasible, room_for_probes
+from mlcd.search.model import (
+    Speeds,
+    Trainings,
+    beliefs_of,
+    expect_speeds,
+    expect_trainings,
+    expected_improvement,
+)
+from mlcd.search.reach import affordable, first_of_each_type, goal_cost_of_probes, left_after_probe
+from mlcd.search.seen import measured_trials
+from mlcd.search.table import Floats, Mask, Outlook, outlook
+
+
+@dataclass(frozen=True)
+class HeterBO:
+    """Bayesian optimisation that knows what looking costs."""
+
+    initial_types: int = 12
+    confidence: float = 0.95
+
+    def suggest(self, study: Study) -> Deployment | Stop:
+        """The next deployment to profile, or the best measured one that keeps the limits."""
+        incumbent = best_feasible(study)
+        choice = incumbent.deployment if incumbent is not None else None
+        if not study.probes_left:
+            return Stop(choice, f"all {study.max_probes} probes that were allowed are used")
+        view = outlook(study)
+        within_reach = view.open & affordable(view, room_for_probes(study, incumbent))
+        if not within_reach.any():
+            return Stop(choice, _why_nothing_is_left(view, choice))
+        return self._next(view, within_reach & ~past_the_peak(view), incumbent)
+
+    def beliefs(self, study: Study) -> tuple[Belief, ...]:
+        """The process's expectation of every deployment."""
+        view = outlook(study)
+        return beliefs_of(view, expect_speeds(view))
+
+    def _next(self, view: Outlook, candidates: Mask, incumbent: Trial | None) -> Deployment | Stop:
+        first = first_of_each_type(view, candidates, self.initial_types)
+        if first is not None:
+            return first
+        speeds = expect_speeds(view)
+        if speeds is None:
+            return _least_demanding(view, candidates)
+        if incumbent is None:
+            return self._towards_feasible(view, candidates, speeds)
+        return self._towards_better(view, candidates, speeds, incumbent)
+
+    def _towards_better(
+        self, view: Outlook, candidates: Mask, speeds: Speeds, incumbent: Trial
+    ) -> Deployment | Stop:
+        trainings = expect_trainings(view, speeds)
+        best = float(trainings.value[view.table.position[incumbent.deployment]])
+        penalty = goal_cost_of_probes(view, incumbent)  # eq. 7 and 8
+        promise = best - trainings.value * np.exp(-self._z * trainings.sd)
+        worthwhile = candidates & (promise > penalty)
+        if not worthwhile.any():
+            return Stop(
+                incumbent.deployment, "no other deployment promises to save more than trying it costs"
+            )
+        improvement = expected_improvement(np.log(best), np.log(trainings.value), trainings.sd)  # eq. 4
+        saved = best * (1.0 - np.exp(-improvement)) * _chance_of_keeping_limits(view, trainings)
+        return _best_of(view, worthwhile, saved - penalty)
+
+    def _towards_feasible(self, view: Outlook, candidates: Mask, speeds: Speeds) -> Deployment | Stop:
+        trainings = expect_trainings(view, speeds)
+        seconds, usd = left_after_probe(view)
+        possible = candidates & trainings.could_be_within(seconds, usd, self._z)
+        if not possible.any():
+            return Stop(None, "nothing measured keeps the limits, and nothing else is likely to")
+        chance = np.where(possible, trainings.chance_within(seconds, usd), 0.0)
+        likely = possible & (chance >= 0.5 * chance.max())
+        return _best_of(view, likely, -view.probe_seconds * view.probe_usd)
+
+    @property
+    def _z(self) -> float:
+        return float(ndtri(0.5 + self.confidence / 2.0))
+
+
+def past_the_peak(view: Outlook) -> Mask:
+    """The concave prior: scale-outs beyond two neighbouring ones of declining speed (m,)."""
+    table = view.table
+    mask = np.zeros(len(table.nodes), dtype=bool)
+    lines: dict[tuple[int, float], list[Trial]] = {}
+    for trial in measured_trials(view.study):
+        row = table.position.get(trial.deployment)
+        if row is not None:
+            lines.setdefault((int(table.kind[row]), float(table.batch[row])), []).append(trial)
+    for (kind, batch), trials in lines.items():
+        peak = _declines_at(trials)
+        if peak is not None:
+            mask |= (table.kind == kind) & (table.batch == batch) & (table.nodes > peak)
+    return mask
+
+
+def _declines_at(trials: list[Trial]) -> int | None:
+    """The fewest nodes at which more nodes were slower, by more than the measurements' errors."""
+    ordered = sorted(trials, key=lambda trial: trial.deployment.nodes)
+    for fewer, more in pairwise(ordered):
+        if fewer.measurement is None or more.measurement is None:
+            continue
+        error = float(np.hypot(speed_error(fewer.measurement), speed_error(more.measurement)))
+        if more.measurement.samples_per_second < fewer.measurement.samples_per_second * np.exp(-error):
+            return more.deployment.nodes
+    return None
+
+
+def _chance_of_keeping_limits(view: Outlook, trainings: Trainings) -> Floats:
+    """Probability that TEI(D) ≥ 0: eq. 5 for the deadline, eq. 6 for the budget."""
+    return trainings.chance_within(*left_after_probe(view))
+
+
+def _best_of(view: Outlook, candidates: Mask, score: Floats) -> Deployment:
+    return view.table.deployments[int(np.argmax(np.where(candidates, score, -np.inf)))]
+
+
+def _least_demanding(view: Outlook, candidates: Mask) -> Deployment | Stop:
+    """After nothing but failures: the smallest share of the batch on each device, cheapest first."""
+    if not candidates.any():
+        return Stop(None, "every deployment that could be tried has failed")
+    lightest = candidates & (view.table.local_batch <= view.table.local_batch[candidates].min())
+    return _best_of(view, lightest, -view.probe_usd)
+
+
+def _why_nothing_is_left(view: Outlook, choice: Deployment | None) -> str:
+    if not view.open.any():
+        return "everything was tried"
+    if choice is None:
+        return "the limits leave nothing to try another deployment with"
+    return f"what is left of the limits is needed to train on {choice}"

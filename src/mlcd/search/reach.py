@@ -1,0 +1,71 @@
+"""What may be tried next, and what trying it costs, for all deployments at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlcd.core.machines import Deployment
+from mlcd.core.trial import Trial
+from mlcd.search.limits import PROBE_SURCHARGE, Room, expected_total
+from mlcd.search.table import Floats, Mask, Outlook, goal_values
+
+
+def affordable(view: Outlook, room: Room) -> Mask:
+    """Room.admits for all deployments (m,)."""
+    return np.asarray(
+        (view.probe_seconds * PROBE_SURCHARGE <= room.seconds)
+        & (view.probe_usd * PROBE_SURCHARGE <= room.usd)
+    )
+
+
+def left_after_probe(view: Outlook) -> tuple[Floats, Floats]:
+    """Seconds and dollars that the limits would leave for the training after each probe (m,); inf: no limit."""
+    goal, spent = view.study.goal, view.study.spent
+    deadline = np.inf if goal.deadline_seconds is None else goal.deadline_seconds
+    budget = np.inf if goal.budget_usd is None else goal.budget_usd
+    return deadline - spent.seconds - view.probe_seconds, budget - spent.usd - view.probe_usd
+
+
+def goal_cost_of_probes(view: Outlook, incumbent: Trial) -> Floats:
+    """How much worse each probe makes the whole job, in the goal's unit, if the incumbent is trained on after it.
+
+    For a goal in time that is PL_T, for one in money PL_C (equations 7 and 8 of the MLCD paper).
+    """
+    total = expected_total(view.study, incumbent)
+    after = goal_values(view.study.goal, total.seconds + view.probe_seconds, total.usd + view.probe_usd)
+    return after - view.study.goal.value(total.seconds, total.usd)
+
+
+def first_of_each_type(view: Outlook, candidates: Mask, most: int) -> Deployment | None:
+    """The next type's smallest deployment that was not looked at yet, cheapest type first; None: all were.
+
+    A type counts as looked at once anything of it was tried. Of more than `most` types so many are taken
+    evenly over the range of prices. Where there are several batch sizes the middle one is taken.
+    """
+    table = view.table
+    tried = set(table.kind[table.rows(tuple(view.study.tried))].tolist())
+    for kind in _types_over_prices(view, most):
+        if kind in tried:
+            continue
+        mine = candidates & (table.kind == kind)
+        if mine.any():
+            return _smallest(view, mine)
+    return None
+
+
+def _types_over_prices(view: Outlook, most: int) -> list[int]:
+    """Types by the price of a node, at most so many, evenly spread."""
+    price = np.full(len(view.table.kinds), np.inf)
+    np.minimum.at(price, view.table.kind, view.table.node_usd_per_hour)
+    order = np.argsort(price, kind="stable")
+    chosen = np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int))
+    return [int(kind) for kind in order[chosen]]
+
+
+def _smallest(view: Outlook, mine: Mask) -> Deployment:
+    table = view.table
+    fewest = mine & (table.nodes == table.nodes[mine].min())
+    batches = np.unique(table.batch[fewest])
+    middle = fewest & (table.batch == batches[len(batches) // 2])
+    rows = np.flatnonzero(middle)
+    return table.deployments[int(rows[np.argmin(table.usd_per_hour[rows])])]
