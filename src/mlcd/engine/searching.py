@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from mlcd import registry
 from mlcd.adapt.limits import allowed_seconds
@@ -165,7 +165,7 @@ def study_of(
     """All that the strategy may see, read from the store."""
     trials = desk.store.trials(desk.job_id)
     samples = work_of(record.job).samples
-    study = Study(
+    return Study(
         goal=goal_of(record),
         space=space,
         samples=samples,
@@ -178,8 +178,6 @@ def study_of(
         seed=record.job.search.seed,
         max_probes=record.job.search.max_probes,
     )
-    committed = sum(study.probe_usd(deployment) for deployment in pending)
-    return replace(study, spent=Ledger(study.spent.seconds, study.spent.usd + committed))
 
 
 def learnt_probe_time(expected: ProbeTime, trials: Sequence[Trial]) -> ProbeTime:

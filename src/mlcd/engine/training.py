@@ -174,7 +174,8 @@ class Training:
         points = [point for point in progress.points if point.seconds > self._curves_until]
         metrics = [point for point in progress.metrics if point.seconds > self._curves_until]
         self.desk.store.add_points(self.desk.job_id, task_id, points, metrics)
-        self._curves_until = max([self._curves_until, *(point.seconds for point in (*points, *metrics))])
+        moments = [point.seconds for point in points] + [point.seconds for point in metrics]
+        self._curves_until = max([self._curves_until, *moments])
 
     def _seen(self, attempt: Attempt, status: TaskStatus) -> Attempt:
         end = status.ended_at or self.desk.now()

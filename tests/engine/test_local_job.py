@@ -1,0 +1,145 @@
+"""A job from mapping to model on this computer, and what can go wrong with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from small_jobs import PROGRAM, MakeJob
+
+from mlcd.api import Client
+from mlcd.core.run import AttemptEnd, JobState
+from mlcd.core.task import TaskKind
+from mlcd.core.trial import Failure, FailureKind
+from mlcd.core.view import JobView
+from mlcd.errors import InvalidJobError
+
+
+def run(client: Client, job: dict[str, object], **secrets: str) -> JobView:
+    """Submit, accept any plan, and be the controller."""
+    job_id = client.submit(client.load(job, secrets=secrets))
+    client.confirm(job_id)
+    return client.drive(job_id)
+
+
+def test_a_job_is_searched_trained_and_billed(client: Client, make_job: MakeJob) -> None:
+    view = run(client, make_job(num_nodes="1..2"))
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert len(view.trials) == 2
+    assert json.loads((Path(view.model) / "model.json").read_text())["done"] >= 1000
+    assert sum(item.usd for item in view.bill) == pytest.approx(view.spent.usd)
+    assert {item.kind for item in view.bill} == {TaskKind.PROBE, TaskKind.TRAINING}
+    assert not list(client.sweep())
+
+
+def test_the_report_can_be_written(client: Client, make_job: MakeJob, tmp_path: Path) -> None:
+    view = run(client, make_job())
+    page = client.report(view.record.id, tmp_path / "report.html").read_text()
+    assert view.record.id in page
+    assert "model.json" in page or view.model in page
+
+
+def test_a_program_that_exits_3_fails_the_job_with_the_end_of_its_log(client: Client, make_job: MakeJob) -> None:
+    view = run(client, make_job("print('no data here')\nraise SystemExit(3)", num_nodes="1..2"))
+    assert view.record.state is JobState.FAILED
+    assert view.record.exit_code == 100
+    assert "no data here" in view.record.error
+    assert all(isinstance(t.outcome, Failure) and t.outcome.exit_code == 3 for t in view.trials)
+    assert all(trial.usd > 0 for trial in view.trials)
+
+
+def test_a_program_that_never_reports_is_told_how_to(client: Client, make_job: MakeJob) -> None:
+    view = run(client, make_job("import time\ntime.sleep(60)", probe={"silent_seconds": 1}))
+    assert view.record.state is JobState.FAILED
+    assert isinstance(view.trials[0].outcome, Failure)
+    assert view.trials[0].outcome.reason is FailureKind.SILENT
+    assert "mlcd.steps" in view.record.error
+
+
+def test_a_budget_that_is_too_small_ends_before_it_is_passed(client: Client, make_job: MakeJob) -> None:
+    view = run(client, make_job(budget=0.0015, work={"samples": 200000}))
+    assert view.record.state is JobState.FAILED
+    assert view.record.exit_code == 106
+    assert "budget of" in view.record.error
+    assert view.spent.usd <= 0.0015
+
+
+def test_a_run_halts_with_a_checkpoint_before_the_budget_is_passed_and_goes_on_with_more(
+    client: Client, make_job: MakeJob
+) -> None:
+    slow_down = "import os, time\nif 'probe' not in os.environ.get('MLCD_TASK_KIND', '') and '-t' in os.environ['MLCD_TASK_ID']: _s = time.sleep; time.sleep = lambda s: _s(4 * s)\n"
+    view = run(client, make_job(slow_down + PROGRAM, budget=0.004, work={"samples": 2000}))
+    assert view.record.state is JobState.PAUSED, view.record.error
+    assert view.record.exit_code == 104
+    assert view.spent.usd <= 0.004
+    assert "mlcd resume" in view.record.error
+    client.resume(view.record.id, budget_usd=0.05)
+    view = list(client.follow(view.record.id))[-1]
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert view.run.attempts[-1].samples_before > 0
+    assert view.spent.usd <= 0.05
+
+
+def test_a_training_that_fails_once_goes_on_from_its_checkpoint(client: Client, make_job: MakeJob) -> None:
+    fails = (
+        "import os, pathlib\n"
+        "mark = pathlib.Path(os.environ['MARK'])\n"
+        "first = '-t' in os.environ['MLCD_TASK_ID'] and not mark.exists()\n"
+    )
+    crash = PROGRAM.replace(
+        "    if number % 25 == 24:", "    if first and number == 60: mark.write_text(''); os._exit(7)\n    if number % 25 == 24:"
+    )
+    job = make_job(fails + crash)
+    job["envs"] = {"MARK": str(Path(str(job["workdir"])).parent / "mark")}
+    view = run(client, job)
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert [attempt.end for attempt in view.run.attempts] == [AttemptEnd.FAILED, AttemptEnd.FINISHED]
+    assert view.run.attempts[1].samples_before == 500
+
+
+def test_stopping_keeps_a_checkpoint_and_resume_goes_on(client: Client, make_job: MakeJob) -> None:
+    job_id = client.submit(client.load(make_job(work={"samples": 3000})))
+    client.confirm(job_id)
+    client.start(job_id)
+    for view in client.follow(job_id):
+        if view.run.attempts and view.run.attempts[-1].samples > 400:
+            client.stop(job_id)
+            break
+    view = list(client.follow(job_id))[-1]
+    assert view.record.state is JobState.STOPPED
+    assert view.record.exit_code == 103
+    client.resume(job_id)
+    view = list(client.follow(job_id))[-1]
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert view.run.attempts[-1].samples_before >= 400
+
+
+def test_the_work_is_done_once_the_target_is_reached(client: Client, make_job: MakeJob) -> None:
+    until = {"samples": 100000, "until": {"metric": "loss", "value": 0.002}}
+    view = run(client, make_job(work=until))
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert 500 <= view.run.samples < 5000
+
+
+def test_secrets_reach_the_program_and_nothing_else(client: Client, make_job: MakeJob, tmp_path: Path) -> None:
+    job = make_job(PROGRAM + "\nprint('token is', os.environ['TOKEN'])\n")
+    job["secrets"] = {"TOKEN": None}
+    view = run(client, job, TOKEN="hunter2-very-secret")
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert "token is <TOKEN>" in list(client.logs(view.record.id))[-1] or "token is" in list(client.logs(view.record.id))[-1]
+    client.report(view.record.id, tmp_path / "home" / "report.html")
+    leaks = [
+        file
+        for file in (tmp_path / "home").rglob("*")
+        if file.is_file() and "logs" not in file.parts and b"hunter2-very-secret" in file.read_bytes()
+    ]
+    assert not leaks
+
+
+def test_a_job_that_does_not_say_how_much_is_refused_and_nothing_is_stored(client: Client, make_job: MakeJob) -> None:
+    job = make_job()
+    del job["work"]
+    with pytest.raises(InvalidJobError, match="how much"):
+        client.submit(client.load(job))
+    assert client.views() == []
