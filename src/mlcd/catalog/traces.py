@@ -84,10 +84,11 @@ class Workload:
         known = [row.samples for row in self.deployments.get(deployment, ()) if row.samples is not None]
         if known:
             return math.fsum(known) / len(known)
-        return self._samples_at.get(deployment.batch_size)
+        return self.samples_at.get(deployment.batch_size)
 
     @cached_property
-    def _samples_at(self) -> dict[int | None, float]:
+    def samples_at(self) -> dict[int | None, float]:
+        """Batch size → samples that finish the job, where they are known."""
         # The work depends on the batch size alone, so a row that does not say it is helped by its neighbours.
         known: dict[int | None, list[float]] = defaultdict(list)
         for row in self.recordings:

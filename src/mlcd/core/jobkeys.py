@@ -186,6 +186,7 @@ class SearchKeys(Keys):
 
     strategy: Annotated[str, PlainValidator(read.filled_text)] = SearchSettings.strategy
     max_probes: Annotated[int | None, PlainValidator(read.count)] = None
+    parallel: Annotated[int, PlainValidator(read.count)] = SearchSettings.parallel
     seed: Annotated[int, PlainValidator(read.count_or_zero)] = 0
     kinds: Annotated[tuple[str, ...], PlainValidator(read.kinds)] = ("vm",)
     options: dict[str, Any] = Field(default_factory=dict)
