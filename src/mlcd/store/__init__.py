@@ -1,0 +1,8 @@
+"""What must outlive every process: jobs, tasks, trials, attempts, bills, events and training curves."""
+
+from __future__ import annotations
+
+from mlcd.store.control import LostControlError
+from mlcd.store.store import Store, open_store
+
+__all__ = ["LostControlError", "Store", "open_store"]

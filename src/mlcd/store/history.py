@@ -1,0 +1,71 @@
+"""What became of a job, in order: trials, attempts, events, and what was last seen running."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select
+
+from mlcd.core.live import Live
+from mlcd.core.records import Event
+from mlcd.core.run import Attempt
+from mlcd.core.trial import Trial
+from mlcd.store.database import insert_or_skip
+from mlcd.store.documents import read, write
+from mlcd.store.tables import attempts, events, lives, trials
+
+
+def add_trial(connection: Connection, job_id: str, trial: Trial) -> None:
+    """Keep a trial; a second one of the same task is passed over."""
+    row = {"job_id": job_id, "task_id": trial.task_id or None, "doc": write(trial)}
+    connection.execute(insert_or_skip(connection, trials).values(row))
+
+
+def all_trials(connection: Connection, job_id: str) -> tuple[Trial, ...]:
+    """Trials in order."""
+    query = select(trials.c.doc).where(trials.c.job_id == job_id).order_by(trials.c.number)
+    return tuple(read(Trial, doc) for doc in connection.execute(query).scalars())
+
+
+def put_attempt(connection: Connection, job_id: str, attempt: Attempt) -> None:
+    """Keep an attempt of a locked job as it stands now."""
+    same = (attempts.c.job_id == job_id) & (attempts.c.task_id == attempt.task_id)
+    connection.execute(delete(attempts).where(same))
+    row = {"job_id": job_id, "task_id": attempt.task_id, "number": attempt.number, "doc": write(attempt)}
+    connection.execute(insert(attempts).values(row))
+
+
+def all_attempts(connection: Connection, job_id: str) -> tuple[Attempt, ...]:
+    """Attempts by number."""
+    query = select(attempts.c.doc).where(attempts.c.job_id == job_id).order_by(attempts.c.number)
+    return tuple(read(Attempt, doc) for doc in connection.execute(query).scalars())
+
+
+def add_event(
+    connection: Connection, job_id: str, at: float, kind: str, message: str, data: dict[str, Any]
+) -> Event:
+    """Number and keep an event of a locked job: without gaps, so that a follower misses none."""
+    last = connection.execute(select(func.max(events.c.number)).where(events.c.job_id == job_id)).scalar()
+    event = Event((last or 0) + 1, job_id, at, kind, message, data)
+    connection.execute(insert(events).values(job_id=job_id, number=event.number, doc=write(event)))
+    return event
+
+
+def events_after(connection: Connection, job_id: str, after: int, limit: int | None) -> list[Event]:
+    """Events in order, from the one after that number."""
+    query = select(events.c.doc).where(events.c.job_id == job_id, events.c.number > after)
+    rows = connection.execute(query.order_by(events.c.number).limit(limit))
+    return [read(Event, doc) for doc in rows.scalars()]
+
+
+def put_live(connection: Connection, job_id: str, live: Live | None) -> None:
+    """Keep what is running of a locked job, as seen just now."""
+    connection.execute(delete(lives).where(lives.c.job_id == job_id))
+    if live is not None:
+        connection.execute(insert(lives).values(job_id=job_id, doc=write(live)))
+
+
+def live(connection: Connection, job_id: str) -> Live | None:
+    """What was last seen running."""
+    doc = connection.execute(select(lives.c.doc).where(lives.c.job_id == job_id)).scalar()
+    return None if doc is None else read(Live, doc)

@@ -1,0 +1,126 @@
+"""Job records: found, listed and changed, each step inside the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, func, select, update
+
+from mlcd.core.records import Controller, JobRecord
+from mlcd.core.run import JobState
+from mlcd.errors import NotFoundError, StoreError, did_you_mean
+from mlcd.store import control
+from mlcd.store.database import insert_or_skip
+from mlcd.store.documents import read, write
+from mlcd.store.tables import controllers, jobs, trials
+
+_SHOWN = 5  # newest jobs named in a hint
+_NEAR = 200  # newest jobs that a mistyped name is compared with
+
+
+def add(connection: Connection, record: JobRecord) -> None:
+    """Keep a new job."""
+    row = {"id": record.id, **_columns(record)}
+    added = connection.execute(insert_or_skip(connection, jobs).values(row).returning(jobs.c.number))
+    if added.first() is None:
+        raise StoreError(f"There is a job with the id '{record.id}' already.", "Give the new one another id.")
+    control.put(connection, record.id, record.controller)
+
+
+def find(connection: Connection, reference: str) -> JobRecord:
+    """The job meant by an id, by a name (the newest of that name) or by the beginning of one id."""
+    row = connection.execute(_records().where(jobs.c.id == reference)).first()
+    row = row or connection.execute(_newest_first().where(jobs.c.name == reference).limit(1)).first()
+    return _record(row or _by_beginning(connection, reference))
+
+
+def newest(connection: Connection, states: Collection[JobState] | None, limit: int | None) -> list[JobRecord]:
+    """Jobs, newest first."""
+    query = _newest_first().limit(limit)
+    if states is not None:
+        query = query.where(jobs.c.state.in_([state.value for state in states]))
+    return [_record(row) for row in connection.execute(query)]
+
+
+def tried(connection: Connection, limit: int) -> list[JobRecord]:
+    """Jobs of which something was tried, newest first."""
+    query = _newest_first().where(select(trials.c.number).where(trials.c.job_id == jobs.c.id).exists())
+    return [_record(row) for row in connection.execute(query.limit(limit))]
+
+
+def lock(connection: Connection, job_id: str) -> JobRecord:
+    """The job, which nobody else changes until this transaction ends.
+
+    Its controller is read by a second statement on purpose: PostgreSQL shows a joined row as it was before
+    the wait for the lock.
+    """
+    query = select(jobs.c.doc).where(jobs.c.id == job_id).with_for_update(key_share=True)
+    doc = connection.execute(query).scalar()
+    if doc is None:
+        raise not_found(connection, job_id)
+    return replace(read(JobRecord, doc), controller=control.current(connection, job_id))
+
+
+def change(connection: Connection, job_id: str, token: str | None, changes: dict[str, Any]) -> JobRecord:
+    """The job with new facts, unless the token's controller no longer drives it."""
+    old = lock(connection, job_id)
+    control.check(old, token)
+    new = replace(old, **changes)
+    if new.id != old.id:
+        raise ValueError("a job keeps its id")
+    connection.execute(update(jobs).where(jobs.c.id == job_id).values(_columns(new)))
+    if new.controller != old.controller:
+        control.put(connection, job_id, new.controller)
+    return new
+
+
+def not_found(connection: Connection, reference: str) -> NotFoundError:
+    """The error that names what there is."""
+    recent = list(
+        connection.execute(select(jobs.c.id, jobs.c.name).order_by(jobs.c.number.desc()).limit(_NEAR))
+    )
+    hint = did_you_mean(reference, {word for row in recent for word in (row.id, row.name)})
+    if not hint.startswith("Did you mean"):
+        hint = (
+            f"The newest are: {', '.join(row.id for row in recent[:_SHOWN])}."
+            if recent
+            else "There are no jobs yet."
+        )
+    return NotFoundError(f"No job is called '{reference}'.", hint)
+
+
+def _by_beginning(connection: Connection, reference: str) -> Row[Any]:
+    beginning = func.substr(jobs.c.id, 1, len(reference)) == reference
+    rows = connection.execute(_newest_first().where(beginning).limit(_SHOWN)).all() if reference else []
+    if len(rows) == 1:
+        return rows[0]
+    if not rows:
+        raise not_found(connection, reference)
+    names = ", ".join(row.id for row in rows)
+    raise NotFoundError(f"More than one job begins with '{reference}': {names}.", "Write more of the id.")
+
+
+def _columns(record: JobRecord) -> dict[str, str]:
+    return {
+        "name": record.job.name,
+        "state": record.state.value,
+        "doc": write(replace(record, controller=None)),
+    }
+
+
+def _newest_first() -> Select[Any]:
+    return _records().order_by(jobs.c.number.desc())
+
+
+def _records() -> Select[Any]:
+    seen = [column for column in controllers.c if column.name != "job_id"]
+    return select(jobs.c.id, jobs.c.doc, *seen).join_from(jobs, controllers, isouter=True)
+
+
+def _record(row: Row[Any]) -> JobRecord:
+    record = read(JobRecord, row.doc)
+    if row.token is None:
+        return record
+    return replace(record, controller=Controller(row.token, row.host, row.pid, row.born_at, row.beat_at))
