@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from mlcd.clouds.local.diagnosis import log_tail
 from mlcd.clouds.local.files import Spec, State, TaskFiles, task_files, working_folder
+from mlcd.clouds.local.following import Follower
 from mlcd.clouds.local.hardware import Hardware, find_hardware
 from mlcd.clouds.local.offers import make_offers
 from mlcd.clouds.local.processes import alive, end_marked, marked_tasks
@@ -42,6 +43,7 @@ class LocalCloud:
         self._settings = settings.local
         self._home = settings.home.absolute() / "local"
         self._specs: dict[Handle, Spec] = {}
+        self._followers: dict[Handle, Follower] = {}
 
     def offers(self) -> Sequence[Offer]:
         """The cores and GPUs of this computer, busy or not: a task waits for its turn, free of charge."""
@@ -117,7 +119,7 @@ class LocalCloud:
         folder = working_folder(spec.task, files)
         return TaskStatus(
             state=state.state,
-            progress=Progress(usage=state.usage),
+            progress=self._progress(files, spec, state),
             charges=self._charges(spec.deployment, state),
             started_at=state.started_at,
             setup_at=state.setup_at,
@@ -127,6 +129,14 @@ class LocalCloud:
             reason=state.reason,
             log_tail=log_tail(folder.log(state.failed_node)),
         )
+
+    def _progress(self, files: TaskFiles, spec: Spec, state: State) -> Progress:
+        if state.started_at is None:
+            return Progress()
+        if files.id not in self._followers:
+            folder = working_folder(spec.task, files)
+            self._followers[files.id] = Follower(spec.task, folder, state.started_at)
+        return replace(self._followers[files.id].progress(), usage=state.usage)
 
     def _charges(self, deployment: Deployment, state: State) -> tuple[Charge, ...]:
         """One line: all nodes from the moment that they had their cores, by the second."""

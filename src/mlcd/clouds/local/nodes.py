@@ -21,6 +21,8 @@ _PR_SET_PDEATHSIG = 1
 _OOM_SCORE = (
     b"500"  # should memory run out, the kernel ends the training rather than its supervisor or the desktop
 )
+# On SIGTERM the shell waits for the program, which may be saving, and ends with its code instead of going on.
+_ON_TERM = "trap 'exit $?' TERM\n"
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -72,7 +74,7 @@ class LocalNode:
     def _spawn(self, command: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                ["bash", "-c", command],
+                ["bash", "-c", _ON_TERM + command],
                 cwd=self.copy,
                 env=env,
                 stdin=subprocess.DEVNULL,

@@ -11,12 +11,14 @@ from typing import TypeVar
 
 from mlcd import registry
 from mlcd.clouds.local.copies import LARGE_BYTES, copy_workdir, mount
-from mlcd.clouds.local.environment import node_environment
+from mlcd.clouds.local.environment import checkpoint_folder, node_environment, with_bundle
 from mlcd.clouds.local.files import Spec
 from mlcd.clouds.local.nodes import LocalNode
 from mlcd.clouds.local.places import Taken
+from mlcd.clouds.local.snapshots import put_back
 from mlcd.core.task import TaskFolder
 from mlcd.platforms.base import Node, Platform, Process
+from mlcd.worker.bundle import write_bundle
 
 T = TypeVar("T")
 
@@ -46,13 +48,15 @@ def prepare(
     check: Callable[[], None],
 ) -> list[Prepared]:
     """Every node of the deployment, ready to start."""
-    for place in (folder.log().parent, folder.progress, folder.outputs):
+    for place in (folder.log().parent, folder.progress, folder.outputs, checkpoint_folder(spec.task, folder)):
         place.mkdir(parents=True, exist_ok=True)
+    bundle = write_bundle(copies_folder(folder) / "worker")
     platform: Platform = registry.load("platforms", spec.task.platform)()
     nodes = _nodes(spec, taken)
-    ready = [_prepare_one(spec, node, taken, folder, marker, secrets, platform) for node in nodes]
+    ready = [_prepare_one(spec, node, taken, folder, marker, secrets, platform, bundle) for node in nodes]
     for prepared in ready:
         _fill_copy(spec, prepared.node, check)
+        _put_back(spec, folder, prepared.node)
     return ready
 
 
@@ -64,6 +68,7 @@ def _prepare_one(
     marker: Path,
     secrets: Mapping[str, str],
     platform: Platform,
+    bundle: Mapping[str, str],
 ) -> Prepared:
     processes = platform.processes(spec.task, spec.deployment, node)
     local = LocalNode(
@@ -73,7 +78,7 @@ def _prepare_one(
         ),
         copy=copies_folder(folder) / f"node-{node.rank}",
         log=folder.log(node.rank),
-        env=node_environment(spec.task, folder, marker, node, len(processes), secrets),
+        env=with_bundle(node_environment(spec.task, folder, marker, node, len(processes), secrets), bundle),
     )
     return Prepared(local, processes)
 
@@ -104,6 +109,14 @@ def _fill_copy(spec: Spec, node: LocalNode, check: Callable[[], None]) -> None:
             )
     for target in mount(spec.task.file_mounts, workdir, node.copy, check):
         node.say(f"{target} is large and was linked, not copied: the program should not write to it")
+
+
+def _put_back(spec: Spec, folder: TaskFolder, node: LocalNode) -> None:
+    """The newest complete checkpoint goes to where the program looks for it."""
+    if spec.task.checkpoint_path:
+        newest = put_back(checkpoint_folder(spec.task, folder), node.copy / spec.task.checkpoint_path)
+        if newest is not None:
+            node.say(f"going on from checkpoint {newest.name}")
 
 
 def share(things: Sequence[T], rank: int, count: int) -> Sequence[T]:

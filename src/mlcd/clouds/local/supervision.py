@@ -17,13 +17,16 @@ from pathlib import Path
 
 from mlcd.clouds.local.copies import Signatures, signatures
 from mlcd.clouds.local.diagnosis import OUT_OF_MEMORY, diagnose, shown
+from mlcd.clouds.local.environment import checkpoint_folder
 from mlcd.clouds.local.files import Spec, TaskFiles, working_folder
+from mlcd.clouds.local.following import Follower
 from mlcd.clouds.local.nodes import LocalNode, end_nodes
 from mlcd.clouds.local.outputs import collect_outputs
 from mlcd.clouds.local.places import Places
 from mlcd.clouds.local.preparation import Prepared, copies_folder, prepare
 from mlcd.clouds.local.processes import end_marked, oom_kills
 from mlcd.clouds.local.recorder import FULL, Recorder, disk_is_full
+from mlcd.clouds.local.snapshots import Snapshots
 from mlcd.clouds.local.usage import UsageMeter
 from mlcd.clouds.local.watch import Ending, Watch
 from mlcd.core.task import TaskState
@@ -32,6 +35,7 @@ from mlcd.platforms.base import Process
 
 TICK_SECONDS = 0.1
 FAILED_GRACE_SECONDS = 5.0  # for the other nodes, once one has failed
+_SIGNALLED = 128  # exit codes from here on mean a signal
 _KILLED = 137
 
 
@@ -49,6 +53,7 @@ class Supervision:
         self._watch = Watch(files.stop, (files.root, self._folder.root), spec.task.max_seconds)
         self._ready: list[Prepared] = []
         self._before: Signatures = {}
+        self._snapshots: Snapshots | None = None
         self._oom_kills = oom_kills()
 
     def run(self) -> None:
@@ -96,6 +101,7 @@ class Supervision:
 
     def _work(self) -> None:
         self._recorder.change(state=TaskState.RUNNING, running_at=time.time())
+        self._snapshots = self._watch_checkpoints()
         for prepared in self._ready:
             prepared.node.start(prepared.processes)
         self._follow("the program")
@@ -107,7 +113,23 @@ class Supervision:
             self._watch.check()
             if meter.due():
                 self._look(meter)
+            if self._snapshots is not None:
+                self._snapshots.look()
             self._watch.pause(TICK_SECONDS)
+
+    def _watch_checkpoints(self) -> Snapshots | None:
+        started_at = self._recorder.state.started_at
+        if not self._task.checkpoint_path or started_at is None:
+            return None
+        node = self._nodes[0]
+        return Snapshots(
+            folder=node.copy / self._task.checkpoint_path,
+            into=checkpoint_folder(self._task, self._folder),
+            keep=self._task.checkpoint_keep,
+            samples_at=Follower(self._task, self._folder, started_at).samples_at,
+            task_id=self._task.id,
+            say=node.say,
+        )
 
     def _all_done(self, what: str) -> bool:
         codes = [node.exit_code() for node in self._nodes]
@@ -144,16 +166,18 @@ class Supervision:
         end_marked(self._files.root, patience_seconds=5.0)
         self._places.release()
         ended_at = time.time()
-        problem = self._hand_over()
+        problem = self._hand_over(ending, ended_at)
         if problem and ending.state is TaskState.SUCCEEDED:
             ending = Ending(TaskState.FAILED, problem, exit_code=0)
         self._last_words(ending, ended_at)
 
-    def _hand_over(self) -> str:
+    def _hand_over(self, ending: Ending, ended_at: float) -> str:
         """Keep what the program made, then clear up; why that was not possible, if it was not."""
         with suppress(OSError):
             self._recorder.change()  # the end may take a while: a sign of life
         try:
+            if self._snapshots is not None:
+                self._snapshots.finish(self._ended_in_order(ending), ended_at)
             if self._ready:
                 collect_outputs(self._nodes[0].copy, self._before, self._task.outputs, self._folder.outputs)
         except OSError as error:
@@ -161,6 +185,12 @@ class Supervision:
             return f"{self._in_words(error)}; what it made is in {copies_folder(self._folder)}"
         shutil.rmtree(copies_folder(self._folder), ignore_errors=True)
         return ""
+
+    def _ended_in_order(self, ending: Ending) -> bool:
+        """Whether the program had the time to finish what it was writing: no signal and no error ended it."""
+        codes = [node.exit_code() for node in self._nodes]
+        well = ending.state in (TaskState.SUCCEEDED, TaskState.STOPPED)
+        return well and all(code is not None and 0 <= code < _SIGNALLED for code in codes)
 
     def _last_words(self, ending: Ending, ended_at: float) -> None:
         codes = tuple(shown(node.exit_code()) for node in self._nodes)
