@@ -1,0 +1,66 @@
+"""Inside the training process: counts, reports, keeps checkpoints, and hears when to stop.
+
+Standard library only, Python 3.9 or newer, because it runs in the user's environment. Nothing here raises into the
+training, and outside mlcd everything is a quiet no-op.
+
+    for batch in mlcd.steps(loader):         counts steps and samples; ends when the work is done or a stop was asked for
+        loss = train(batch)
+        mlcd.report(loss=loss)               metrics, the newest value about every half second
+    with mlcd.checkpoint() as folder:        committed on leaving, by rank 0
+        torch.save(state, folder / "state.pt")
+    mlcd.last_checkpoint()                   the newest complete checkpoint, or None
+    mlcd.stopping()                          whether to save and end
+
+What a cloud and a platform set:
+
+    MLCD_TASK_ID, MLCD_JOB_ID    the job's id stays the same over all attempts
+    MLCD_PROGRESS_DIR            each rank appends lines to rank-<RANK>.jsonl here
+    MLCD_CHECKPOINT_DIR          committed checkpoints, shared by all attempts
+    MLCD_CHECKPOINT_KEEP         how many of them to keep; absent: all
+    MLCD_OUTPUT_DIR              what the program leaves here is the model
+    MLCD_BATCH_SIZE              of all ranks together, where mlcd chose it; MLCD_LOCAL_BATCH_SIZE is one rank's share
+    MLCD_WORK_SAMPLES            of the whole job, over all ranks and attempts; absent or 0: until the program ends
+    MLCD_SAMPLES_BEFORE          done by earlier attempts
+    MLCD_TARGET                  {"metric": "val_acc", "value": 0.97, "direction": "up"}
+    RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR, MASTER_PORT as torchrun sets them
+
+A progress line, written by a thread about every half second (every five seconds after the first hours) where something
+is new, and on exit:
+
+    {"t": 1763260000.25, "steps": 120, "samples": 3840, "metrics": {"loss": 0.31}, "process": "4711-9f2c"}
+
+    t          seconds since the epoch, of the last step counted
+    steps      done by this process since it began
+    samples    done by this rank's process since it began (not by all ranks)
+    metrics    the newest value of each metric reported since the last line; absent where there is none
+    step       the program's own number of the step at which the metrics were reported; absent where it gave none
+    process    tells one process from the next that reports for the same rank
+    end        true on the last line of a process that ended by itself
+
+A line that cannot be parsed (torn by a full disk or a kill) is skipped; the counts are cumulative, so nothing is lost.
+
+A checkpoint is a folder <sequence>-<samples> of MLCD_CHECKPOINT_DIR with the program's files and manifest.json:
+
+    {"format": 1, "sequence": 7, "samples": 38400, "steps": 1200, "metrics": {"loss": 0.31}, "task_id": "…",
+     "committed_at": 1763260000.25, "files": {"state.pt": {"bytes": 1048576, "sha256": "…"}}}
+
+It is complete if every file named there has its size and hash. The manifest is written last, into a folder whose name
+starts with a dot, and the folder then gets its name in one atomic step.
+"""
+
+from __future__ import annotations
+
+from mlcd.worker.api import checkpoint, last_checkpoint, report, steps, stopping
+from mlcd.worker.bundle import write_bundle
+from mlcd.worker.checkpoints import Checkpoint, complete_checkpoints
+
+__all__ = [
+    "Checkpoint",
+    "checkpoint",
+    "complete_checkpoints",
+    "last_checkpoint",
+    "report",
+    "steps",
+    "stopping",
+    "write_bundle",
+]

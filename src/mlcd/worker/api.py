@@ -1,0 +1,131 @@
+"""What a training program calls: steps, report, checkpoint, last_checkpoint, stopping."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mlcd.worker import checkpoints, ranks
+from mlcd.worker.loop import Steps
+from mlcd.worker.quiet import quiet, say_once
+from mlcd.worker.session import Session, current
+
+T = TypeVar("T")
+
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+
+
+def steps(loader: Iterable[T]) -> Steps[T]:
+    """Iterate over the batches of a loader, counting; ends early when the training should (see `stopping`)."""
+    return Steps(loader)
+
+
+@quiet(None)
+def report(step: float | None = None, samples: float | None = None, **metrics: Any) -> None:
+    """Report metrics and, where mlcd does not count by itself, the steps and samples this process has done so far."""
+    session = current()
+    if session.env.inside and not session.mute:
+        session.report(step, samples, metrics)
+
+
+@quiet(False)
+def stopping() -> bool:
+    """Whether to save and end: the work is done, the target is reached, or a stop was asked for."""
+    session = current()
+    session.stop.listen()
+    session.start()
+    return session.stop.due()
+
+
+@quiet(None)
+def last_checkpoint() -> Path | None:
+    """The folder of the newest complete checkpoint of this job, or None. The counts go on from there."""
+    session = current()
+    if session.env.checkpoint_dir is None:
+        return None
+    found = checkpoints.newest_intact(session.env.checkpoint_dir)
+    facts = found.facts if found else checkpoints.Facts(samples=0.0)
+    session.stop.samples_before = facts.samples
+    session.steps_before = facts.steps
+    session.told_before = facts.told
+    session.metrics.update(facts.metrics)
+    return found.path if found else None
+
+
+@contextmanager
+def checkpoint(step: float | None = None) -> Iterator[Path]:
+    """A folder to write a checkpoint into; on leaving without an error it is committed.
+
+    Only rank 0 commits: on other ranks, and outside mlcd, what is written is thrown away. A disk that is
+    full costs this checkpoint, not the training.
+    """
+    folder = _begin()
+    try:
+        yield folder
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if not _disk_is_full(error, folder):
+            raise
+        say_once("the disk is full: a checkpoint was skipped, the training goes on")
+    else:
+        _finish(folder, step)
+
+
+def _begin() -> Path:
+    session = current()
+    root = session.env.checkpoint_dir
+    try:
+        if root is not None and _commits(session):
+            return checkpoints.begin(root)
+    except OSError as error:
+        say_once(f"checkpoints cannot be kept: {error}")
+    return Path(tempfile.mkdtemp(prefix="mlcd-"))
+
+
+def _commits(session: Session) -> bool:
+    return session.env.inside and not session.mute and ranks.rank(session.env) == 0
+
+
+def _finish(folder: Path, step: float | None) -> None:
+    root = current().env.checkpoint_dir
+    try:
+        if root is not None and folder.parent == root:
+            _commit(folder, root, step)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)  # a committed one has another name by now
+
+
+@quiet(None)
+def _commit(folder: Path, root: Path, step: float | None) -> None:
+    session = current()
+    checkpoints.commit(folder, _facts(session, step))
+    if session.env.checkpoint_keep:
+        checkpoints.prune(root, session.env.checkpoint_keep)
+
+
+def _facts(session: Session, step: float | None) -> checkpoints.Facts:
+    counts = session.counts
+    told = counts.told
+    told_step = float(step) if step is not None else session.told_before[0] + (told.steps if told else 0)
+    return checkpoints.Facts(
+        samples=session.stop.total_samples(in_flight=True),
+        steps=session.steps_before + counts.now.steps + (1 if counts.in_flight else 0),
+        metrics=dict(session.metrics),
+        task_id=session.env.task_id,
+        told=(told_step, session.told_before[1] + (told.samples if told else 0.0)),
+    )
+
+
+def _disk_is_full(error: BaseException, folder: Path) -> bool:
+    """Whether this is why the program could not write; torch says it with a RuntimeError."""
+    if isinstance(error, OSError):
+        return error.errno in _FULL_DISK
+    try:
+        return isinstance(error, RuntimeError) and shutil.disk_usage(folder.parent).free < 1 << 20
+    except OSError:
+        return False

@@ -1,0 +1,84 @@
+"""What mlcd told this process through its environment."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A metric's value that ends the training (core.job.Target, read without mlcd's core)."""
+
+    metric: str
+    value: float
+    upwards: bool
+
+    def reached(self, value: float) -> bool:
+        """Whether the metric has got there."""
+        return value >= self.value if self.upwards else value <= self.value
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The contract of mlcd.worker, with quiet defaults for everything that is absent or broken."""
+
+    task_id: str = ""
+    progress_dir: Path | None = None
+    checkpoint_dir: Path | None = None
+    checkpoint_keep: int = 0  # 0: all
+    rank: int = 0
+    world_size: int = 1
+    local_batch_size: int = 0  # 0: not known
+    work_samples: float = 0.0
+    samples_before: float = 0.0
+    goal: Goal | None = None
+
+    @property
+    def inside(self) -> bool:
+        """Whether mlcd started this program."""
+        return bool(self.task_id or self.progress_dir)
+
+
+def read_environment(environ: Mapping[str, str] | None = None) -> Environment:
+    """The environment of this process."""
+    env = os.environ if environ is None else environ
+    return Environment(
+        task_id=env.get("MLCD_TASK_ID", ""),
+        progress_dir=_folder(env, "MLCD_PROGRESS_DIR"),
+        checkpoint_dir=_folder(env, "MLCD_CHECKPOINT_DIR"),
+        checkpoint_keep=int(_number(env, "MLCD_CHECKPOINT_KEEP")),
+        rank=int(_number(env, "RANK")),
+        world_size=max(1, int(_number(env, "WORLD_SIZE", 1))),
+        local_batch_size=int(_number(env, "MLCD_LOCAL_BATCH_SIZE")),
+        work_samples=_number(env, "MLCD_WORK_SAMPLES"),
+        samples_before=_number(env, "MLCD_SAMPLES_BEFORE"),
+        goal=_goal(env.get("MLCD_TARGET", "")),
+    )
+
+
+def _folder(env: Mapping[str, str], name: str) -> Path | None:
+    return Path(env[name]) if env.get(name) else None
+
+
+def _number(env: Mapping[str, str], name: str, default: float = 0.0) -> float:
+    try:
+        return max(0.0, min(1e18, float(env.get(name) or default)))
+    except ValueError:
+        return default
+
+
+def _goal(text: str) -> Goal | None:
+    try:
+        target: Any = json.loads(text) if text else None
+        return (
+            Goal(str(target["metric"]), float(target["value"]), target.get("direction") == "up")
+            if target
+            else None
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

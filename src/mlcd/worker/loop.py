@@ -1,0 +1,68 @@
+"""The loop over batches that counts by itself and knows when to end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+from mlcd.worker.batches import samples_in
+from mlcd.worker.loader_workers import outlive_sigterm
+from mlcd.worker.quiet import quiet
+from mlcd.worker.session import Session, current
+
+T = TypeVar("T")
+
+
+class Steps(Generic[T]):
+    """The batches of a loader; every pass through the loop's body is a step."""
+
+    def __init__(self, loader: Iterable[T]) -> None:
+        self.loader = loader
+
+    def __iter__(self) -> Iterator[T]:
+        session = current()
+        if not session.env.inside or session.mute:
+            yield from self.loader
+            return
+        _prepare(session, self.loader)
+        yield from _counted(session, self.loader)
+
+    def __len__(self) -> int:
+        return len(self.loader)  # type: ignore[arg-type]  # a loader without a length says so itself
+
+
+def _counted(session: Session, loader: Iterable[T]) -> Iterator[T]:
+    """A batch is counted when the body comes back for the next one, or leaves the loop."""
+    if _due(session):
+        return
+    for batch in loader:
+        session.counts.in_flight = _samples(session, batch)
+        try:
+            yield batch
+        finally:
+            _count(session)
+        if _due(session):
+            return
+
+
+@quiet(None)
+def _prepare(session: Session, loader: Any) -> None:
+    session.stop.listen()
+    outlive_sigterm(loader)
+    session.start()
+
+
+@quiet(False)
+def _due(session: Session) -> bool:
+    return session.stop.due()
+
+
+@quiet(1.0)
+def _samples(session: Session, batch: Any) -> float:
+    samples = samples_in(batch)
+    return float(samples if samples is not None else max(1, session.env.local_batch_size))
+
+
+@quiet(None)
+def _count(session: Session) -> None:
+    session.counts.add_loop(1, session.counts.in_flight)

@@ -1,0 +1,45 @@
+"""The one place where errors of mlcd's own are kept out of the training."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_said: set[str] = set()
+
+
+def quiet(default: Any) -> Callable[[F], F]:
+    """Decorates what the training calls: whatever goes wrong inside, the training gets the default and goes on."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:  # the border to the user's training: nothing may pass
+                say_once(f"{function.__name__}: {error!r}")
+                if os.environ.get("MLCD_DEBUG"):
+                    traceback.print_exc()
+                return default
+
+        return cast(F, guarded)
+
+    return decorate
+
+
+def say_once(message: str) -> None:
+    """Tell the log, once for each message; a closed or full stderr is no reason to fail."""
+    if message in _said:
+        return
+    _said.add(message)
+    try:
+        sys.stderr.write(f"mlcd: {message}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        return

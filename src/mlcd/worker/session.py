@@ -1,0 +1,114 @@
+"""The one session of this process, and what becomes of it in a child."""
+
+from __future__ import annotations
+
+import atexit
+import math
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+from mlcd.worker import ranks
+from mlcd.worker.counts import Counts
+from mlcd.worker.environment import Environment, read_environment
+from mlcd.worker.quiet import quiet
+from mlcd.worker.reporter import Reporter
+from mlcd.worker.stop import Stop
+
+
+class Session:
+    """Everything that mlcd knows in this process.
+
+    A child of the program (a data loader's worker, say) reports nothing, unless it starts a process group
+    of its own: then it is a rank that the program has spawned by itself.
+    """
+
+    def __init__(self, env: Environment, child: bool = False) -> None:
+        self.env = env
+        self.child = child
+        self.mute = child and ranks.distributed() is not None  # the group is the parent's
+        self.counts = Counts(env.local_batch_size)
+        self.stop = Stop(env, self.counts)
+        self.reporter = Reporter(self._file, lambda: self.counts.now, self.stop.look)
+        self.metrics: dict[str, float] = {}  # newest values
+        self.steps_before = 0
+        self.told_before = (
+            0.0,
+            0.0,
+        )  # step and samples that the program told before the checkpoint it goes on from
+
+    def start(self) -> None:
+        """Begin to report, if mlcd is there to read it."""
+        if self.env.inside and not self.mute and not (self.child and ranks.distributed() is None):
+            self.reporter.start()
+
+    def report(self, step: float | None, samples: float | None, metrics: dict[str, Any]) -> None:
+        """Take note of what the program tells."""
+        if step is not None or samples is not None:
+            self.counts.tell(_since(step, self.told_before[0]), _since(samples, self.told_before[1]))
+        numbers = finite(metrics)
+        self.metrics.update(numbers)
+        self.reporter.add_metrics(numbers, step)
+        goal = self.env.goal
+        if goal and goal.metric in numbers and goal.reached(numbers[goal.metric]):
+            self.stop.wanted = True
+        self.start()
+
+    def _file(self) -> Path | None:
+        if self.env.progress_dir is None or (self.child and ranks.distributed() is None):
+            return None
+        return self.env.progress_dir / f"rank-{ranks.rank(self.env)}.jsonl"
+
+
+def finite(metrics: dict[str, Any]) -> dict[str, float]:
+    """Those of the values that are finite numbers."""
+    numbers = {}
+    for name, value in metrics.items():
+        try:
+            number = float(value)
+        except (TypeError, ValueError, RuntimeError):  # a tensor of many values raises the last
+            continue
+        if math.isfinite(number):
+            numbers[name] = number
+    return numbers
+
+
+def _since(total: float | None, before: float) -> float | None:
+    """What was done since the checkpoint, told by a program that may go on counting from there."""
+    if total is None:
+        return None
+    return float(total) - before if float(total) >= before else float(total)
+
+
+_session: Session | None = None
+
+
+def current() -> Session:
+    """The session of this process."""
+    return _session or _open()
+
+
+def _open() -> Session:
+    global _session
+    _session = Session(read_environment(), child=multiprocessing.parent_process() is not None)
+    return _session
+
+
+@quiet(None)
+def _close() -> None:
+    if _session is not None:
+        _session.reporter.end()
+
+
+@quiet(None)
+def _forked() -> None:
+    """The child of a fork begins anew: it has no thread, and its parent's counts are not its own."""
+    global _session
+    if _session is not None:
+        _session.stop.unlisten()
+        _session = Session(_session.env, child=True)
+
+
+atexit.register(_close)
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,72 @@
+"""Copied as sitecustomize.py to where PYTHONPATH finds it: watches for torch, and lets `import mlcd` work.
+
+Python runs it at the start of every program of the job, so it does next to nothing: it imports no part of mlcd before the
+program imports torch, and then runs the sitecustomize that it hides, if there is one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from typing import Any
+
+_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # pathlib would cost every program 5 ms
+_HOOKS = {
+    "torch.optim.optimizer": "hook_optimizers",
+    "torch.utils.data.dataloader": "hook_loaders",
+}
+
+
+class _Watcher:
+    """A finder that finds nothing: it only takes note when one of the modules above is about to be imported."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name not in _HOOKS:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            _hook_after_import(spec.loader, _HOOKS[name])
+        return spec
+
+
+def _hook_after_import(loader: Any, hook: str) -> None:
+    execute = loader.exec_module
+
+    def execute_and_hook(module: Any) -> None:
+        execute(module)
+        _hook(module, hook)
+
+    loader.exec_module = execute_and_hook
+
+
+def _hook(module: Any, hook: str) -> None:
+    try:
+        from mlcd.worker import torch_hooks
+
+        getattr(torch_hooks, hook)(module)
+    except Exception as error:  # the program goes on uncounted, whatever its torch or its mlcd is
+        sys.stderr.write(f"mlcd: steps are not counted: {error!r}\n")
+
+
+def _run_hidden() -> None:
+    """Run the sitecustomize that Python would have run without ours; its errors are Python's to show."""
+    places = [place for place in sys.path if os.path.abspath(place or ".") != _HERE]  # noqa: PTH100
+    spec = PathFinder.find_spec("sitecustomize", places)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+def _start() -> None:
+    if os.environ.get("MLCD_PROGRESS_DIR"):
+        sys.path.append(os.path.join(_HERE, "lib"))  # noqa: PTH118  # last: an mlcd that is installed comes first
+        sys.meta_path.insert(0, _Watcher)
+    _run_hidden()
+
+
+if __name__ == "sitecustomize":
+    _start()

@@ -1,0 +1,136 @@
+"""Counts the steps and samples of a torch program that knows nothing of mlcd.
+
+A step is a step of the first optimizer (a GAN has two). Its samples are those of the batches fetched since the last step
+from the data loader that was used last: a validation loader runs between two steps and so counts for nothing, gradient
+accumulation counts all its batches. A program without a data loader has its samples per step learned from what its
+outermost module is given in the first steps, or else from MLCD_LOCAL_BATCH_SIZE.
+
+Both hooks are installed by the bundle's sitecustomize when the program imports torch (see mlcd.worker.bundle).
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from mlcd.worker.batches import leading_dimension
+from mlcd.worker.quiet import quiet
+from mlcd.worker.session import current
+
+_LEARNING_STEPS = 3
+_PATIENCE_STEPS = 200  # of other optimizers, before the first is taken to be out of use
+
+
+class Observer:
+    """What was seen of the program's loaders, modules and optimizers."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.samples = 0.0
+        self._first: Callable[[], Any] | None = None  # the optimizer whose steps count
+        self._others = 0
+        self._iterator: Callable[[], Any] | None = None  # of the loader used last
+        self._fetched = 0
+        self._learner: BatchLearner | None = None
+
+    def fetched(self, iterator: Any, batch: Any) -> None:
+        """A data loader has yielded a batch."""
+        if self._iterator is None or self._iterator() is not iterator:
+            self._iterator = weakref.ref(iterator)
+            self._fetched = 0
+        self._fetched += leading_dimension(batch) or 1
+
+    def stepped(self, optimizer: Any) -> None:
+        """An optimizer has done a step."""
+        if not self._is_first(optimizer):
+            return
+        self.steps += 1
+        if self._iterator is not None:
+            self.samples += self._fetched
+            self._fetched = 0
+        else:
+            self.samples = self._without_loader()
+        current().counts.set_hooked(self.steps, self.samples)
+
+    def _is_first(self, optimizer: Any) -> bool:
+        first = self._first() if self._first is not None else None
+        if first is None or self._others >= _PATIENCE_STEPS:
+            self._first = weakref.ref(optimizer)
+            first = optimizer
+        self._others = 0 if first is optimizer else self._others + 1
+        return first is optimizer
+
+    def _without_loader(self) -> float:
+        if self._learner is None:
+            self._learner = BatchLearner()
+        self._learner.stepped()
+        return self.steps * (self._learner.samples_per_step or max(1, current().env.local_batch_size))
+
+
+class BatchLearner:
+    """Learns the samples of a step from the input of the outermost module, then gets out of the way."""
+
+    def __init__(self) -> None:
+        self.samples_per_step = 0.0
+        self._seen: list[int] = []
+        self._root: Any = None  # the first module called since the last step
+        self._samples = 0
+        module = sys.modules["torch.nn.modules.module"]
+        self._handle: Any = module.register_module_forward_pre_hook(self._called)
+
+    def stepped(self) -> None:
+        """A step is over: what was its batch?"""
+        if self._handle is None:
+            return
+        if self._root is not None:
+            self._seen.append(self._samples)
+        self._root, self._samples = None, 0
+        if len(self._seen) >= _LEARNING_STEPS:
+            self.samples_per_step = statistics.median(self._seen)
+            self._handle.remove()
+            self._handle = None
+
+    def _called(self, module: Any, inputs: Any) -> None:
+        if not getattr(module, "training", False) or (self._root is not None and self._root is not module):
+            return
+        self._root = module
+        self._samples += leading_dimension(inputs) or 0
+
+
+_observer = Observer()
+
+
+def hook_optimizers(module: Any) -> None:
+    """Count the steps of all optimizers of torch.optim.optimizer."""
+    module.register_optimizer_step_post_hook(_after_step)
+
+
+def hook_loaders(module: Any) -> None:
+    """Count the batches of all data loaders of torch.utils.data.dataloader."""
+    iterator = module._BaseDataLoaderIter
+    fetch = iterator.__next__
+
+    def counted_next(self: Any) -> Any:
+        batch = fetch(self)
+        _after_fetch(self, batch)
+        return batch
+
+    iterator.__next__ = counted_next
+
+
+@quiet(None)
+def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    session = current()
+    if session.counts.loop is None and not session.mute:
+        _observer.stepped(optimizer)
+        if _observer.steps == 1:
+            session.start()
+
+
+@quiet(None)
+def _after_fetch(iterator: Any, batch: Any) -> None:
+    if current().counts.loop is None:
+        _observer.fetched(iterator, batch)
