@@ -179,6 +179,7 @@ def training() -> JobView:
         TRIALS,
         Run((attempt,)),
         live=live,
+        controlled=True,
     )
 
 

@@ -1,0 +1,1 @@
+"""The command line: it parses and shows; all else is the client's."""

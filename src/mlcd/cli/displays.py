@@ -1,0 +1,211 @@
+"""How a job is shown while it is followed: live on a terminal, plain lines elsewhere, JSON lines, or not at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live as Region
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from mlcd.cli.screen import out, printable, show_json_line
+from mlcd.cli.tables import plan_lines, samples_done, totals, trials_table
+from mlcd.core.records import Event
+from mlcd.core.run import JobState
+from mlcd.core.task import TaskKind, TaskState
+from mlcd.core.units import show_duration, show_rate, show_usd
+from mlcd.core.view import JobView
+
+_ROWS_BESIDE = 8  # of the terminal that are not for the table of trials
+_PLAIN_SECONDS = 30.0  # between two lines of progress
+_PLAIN_SHARE = 0.1
+_PHASES = {TaskState.STARTING: "starting", TaskState.SETUP: "setting up", TaskState.RUNNING: "measuring"}
+
+
+class Display(Protocol):
+    """Shows snapshots of a job as they come."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def show(self, view: JobView, events: Sequence[Event]) -> None:
+        """The job as it stands, with what happened since the last snapshot."""
+        ...
+
+
+class Silent:
+    """Shows nothing: the command writes JSON at its end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def show(self, view: JobView, events: Sequence[Event]) -> None:
+        """Nothing."""
+
+
+class JsonLines(Silent):
+    """Writes each event as a line of JSON."""
+
+    def show(self, view: JobView, events: Sequence[Event]) -> None:
+        """The events, in order."""
+        for event in events:
+            show_json_line({"event": event})
+
+
+class PlainLines(Silent):
+    """One line for each event and now and then one of progress; no control characters."""
+
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.console = console or out()
+        self.clock = clock
+        self._plan_shown = False
+        self._told_at = clock()
+        self._told_share = 0.0
+
+    def show(self, view: JobView, events: Sequence[Event]) -> None:
+        """The events, the plan once it is there, and the training's progress."""
+        for event in events:
+            after = show_duration(max(0.0, event.at - view.record.submitted_at))
+            self._line(f"+{after}  {event.message}")
+        if not self._plan_shown and has_plan_to_show(view):
+            self._plan_shown = True
+            self.console.print(plan_lines(view))
+        self._progress(view)
+
+    def _progress(self, view: JobView) -> None:
+        share, now = training_share(view), self.clock()
+        if view.live is None or share is None:
+            return
+        if share >= self._told_share + _PLAIN_SHARE or now >= self._told_at + _PLAIN_SECONDS:
+            self._told_at, self._told_share = now, share
+            self._line(f"+{show_duration(view.spent.seconds)}  {progress_words(view, share)}")
+
+    def _line(self, words: str) -> None:
+        """Never wrapped, so that one event stays one line for grep."""
+        self.console.print(printable(words.replace("\n", " ")), soft_wrap=True)
+
+
+class OnTerminal:
+    """A region that redraws itself; what is final is printed above it and stays."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or out()
+        self._region = Region(console=self.console, refresh_per_second=8, transient=True)
+        self._spinner = Spinner("dots")
+        self._plan_shown = False
+
+    def __enter__(self) -> Self:
+        self._region.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._region.update(Text(""))
+        self._region.stop()
+
+    def show(self, view: JobView, events: Sequence[Event]) -> None:
+        """The search's table growing, then the plan, then the training's bar."""
+        for event in events:
+            if event.kind in ("warning", "decision"):
+                self.console.print(printable(event.message, "yellow" if event.kind == "warning" else ""))
+        if not self._plan_shown and has_plan_to_show(view):
+            self._plan_shown = True
+            self.console.print(plan_lines(view))
+        self._region.update(self._picture(view))
+
+    def _picture(self, view: JobView) -> RenderableType:
+        share = training_share(view)
+        if view.record.state is JobState.TRAINING:
+            return training_picture(view, share or 0.0)
+        if view.record.state is not JobState.SEARCHING:
+            return Text("")
+        self._spinner.update(text=printable(probe_words(view)))
+        rows = max(3, self.console.height - _ROWS_BESIDE)
+        return Group(trials_table(view, newest=rows), self._spinner) if view.trials else Group(self._spinner)
+
+
+def has_plan_to_show(view: JobView) -> bool:
+    """Whether the search is over and its plan waits or is carried out."""
+    return view.record.plan is not None and view.record.state is not JobState.SEARCHING
+
+
+def training_share(view: JobView) -> float | None:
+    """How much of the training is done; None while there is no training, or its length is not known."""
+    plan = view.record.plan
+    if plan is None or view.record.state is not JobState.TRAINING:
+        return None
+    work = view.work(plan.deployment)
+    return min(1.0, samples_done(view) / work) if work > 0 else None
+
+
+def probe_words(view: JobView) -> str:
+    """What the search does now."""
+    spent = f"{show_duration(view.spent.seconds)}, {show_usd(view.spent.usd)} so far"
+    live = view.live
+    if live is None or live.kind is not TaskKind.PROBE:
+        return f"Searching: choosing what to try next ({spent})"
+    rate = f", {show_rate(live.samples_per_second)}" if live.samples_per_second > 0 else ""
+    phase = _PHASES.get(live.state, "ending")
+    return f"Trying {live.deployment}: {phase} for {show_duration(live.seconds)}{rate}, {show_usd(live.usd)} ({spent})"
+
+
+def progress_words(view: JobView, share: float) -> str:
+    """The training's progress in one line."""
+    live = view.live
+    if live is None:
+        return f"Training: {share:.0%}"
+    words = [
+        f"Training: {share:.0%}",
+        show_rate(live.samples_per_second),
+        f"{show_usd(view.spent.usd)} so far",
+    ]
+    if live.left_seconds is not None:
+        words.insert(2, f"{show_duration(live.left_seconds)} left")
+    words += [f"{name} {value:.4g}" for name, value in sorted(live.metrics.items())]
+    return ", ".join(words)
+
+
+def training_picture(view: JobView, share: float) -> RenderableType:
+    """The training's bar with speed, time left, money so far and forecast against the limits, and metrics."""
+    live, plan = view.live, view.record.plan
+    where = live.deployment if live is not None else plan.deployment if plan is not None else ""
+    bar = Table.grid(padding=(0, 1))
+    bar.add_row(ProgressBar(total=1.0, completed=share, width=40), f"{share:.1%}", _left(view))
+    parts: list[RenderableType] = [printable(f"Training on {where}{_stretch(view)}", "bold"), bar]
+    if live is not None:
+        done = f"{live.samples:,.0f} samples, {show_rate(live.samples_per_second)}"
+        parts.append(
+            Text(f"{done}; {show_duration(view.spent.seconds)} and {show_usd(view.spent.usd)} so far")
+        )
+        if live.total_seconds is not None and live.total_usd is not None:
+            parts.append(Text("In all: ").append_text(totals(view.goal, live.total_seconds, live.total_usd)))
+        if live.metrics:
+            parts.append(
+                printable(
+                    "  ".join(f"{name} {value:.4g}" for name, value in sorted(live.metrics.items())), "cyan"
+                )
+            )
+    return Group(*parts)
+
+
+def _left(view: JobView) -> str:
+    live = view.live
+    if live is None or live.left_seconds is None:
+        return "starting" if live is None or live.samples_per_second <= 0 else ""
+    return f"{show_duration(live.left_seconds)} left"
+
+
+def _stretch(view: JobView) -> str:
+    number = len(view.run.attempts)
+    return f" (stretch {number})" if number > 1 else ""

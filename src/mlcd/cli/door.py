@@ -1,0 +1,84 @@
+"""What every command does first and last: get the client, and turn errors and job states into exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import typer
+
+from mlcd.cli.screen import note
+from mlcd.core.run import JobState
+from mlcd.core.view import JobView
+from mlcd.errors import MlcdError, TaskFailedError
+
+if TYPE_CHECKING:
+    from mlcd.api import Client
+
+NOT_FINISHED = 101
+DETACHED = 130  # as after any Ctrl-C; the job goes on
+_STATE_CODES = {
+    JobState.SUCCEEDED: 0,
+    JobState.FAILED: 100,
+    JobState.STOPPED: 103,
+    JobState.PAUSED: 104,
+}
+
+
+def client_of(context: typer.Context) -> Client:
+    """The client that the command was given, or one on this computer's settings."""
+    if context.obj is None:
+        from mlcd.api import Client
+
+        context.obj = Client()
+    return cast("Client", context.obj)
+
+
+def exit_code(view: JobView) -> int:
+    """What the command that waited for this job exits with."""
+    return view.record.exit_code or _STATE_CODES.get(view.record.state, NOT_FINISHED)
+
+
+def tell_error(error: MlcdError) -> int:
+    """Say what happened and what to do next; gives the exit code."""
+    note(f"Error: {error.message}", "bold red")
+    if isinstance(error, TaskFailedError) and error.log_tail:
+        note(error.log_tail.rstrip(), "dim")
+    if error.hint:
+        note(error.hint)
+    if os.environ.get("MLCD_DEBUG"):
+        traceback.print_exc()
+    return error.exit_code
+
+
+def tell_crash(error: BaseException) -> int:
+    """Say in one line that mlcd itself failed, and where the trace lies."""
+    note(f"mlcd failed unexpectedly: {type(error).__name__}: {error}", "bold red")
+    if os.environ.get("MLCD_DEBUG"):
+        traceback.print_exc()
+    else:
+        note(
+            f"The trace is in {_write_trace()}; MLCD_DEBUG=1 shows it here. What runs goes on: see `mlcd status`."
+        )
+    return 1
+
+
+def tell_detached(job_id: str) -> int:
+    """After Ctrl-C: the job goes on without us."""
+    note(f"\nDetached; {job_id} is still running.")
+    note(f"mlcd status {job_id}   how it stands\nmlcd stop {job_id}     end it")
+    return DETACHED
+
+
+def _write_trace() -> str:
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="mlcd-trace-", suffix=".txt", delete=False) as file:
+            traceback.print_exc(file=file)
+            return str(Path(file.name))
+    except OSError:
+        traceback.print_exc(file=sys.stderr)
+        return "the lines above"

@@ -1,0 +1,136 @@
+"""Following a job to where it rests, and saying how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from mlcd.cli.displays import Display, JsonLines, OnTerminal, PlainLines, Silent
+from mlcd.cli.door import exit_code, tell_detached
+from mlcd.cli.screen import interactive, lines, out, printable, show, show_json, show_json_line
+from mlcd.cli.tables import bill_table, samples_done, state_text, totals
+from mlcd.core.run import JobState
+from mlcd.core.units import show_duration, show_usd
+from mlcd.core.view import JobView
+
+if TYPE_CHECKING:
+    from mlcd.api import Client
+
+_TAIL_LINES = 15
+
+
+class Following:
+    """One job followed by one command, over a question in the middle if need be."""
+
+    def __init__(self, client: Client, job_id: str, *, as_json: bool, json_lines: bool = False) -> None:
+        self.client = client
+        self.job_id = job_id
+        self.as_json = as_json or json_lines
+        self.json_lines = json_lines
+        self._display = self._choose_display()
+        self._seen = 0
+
+    def until_rest(self) -> JobView:
+        """Show the job until it rests; Ctrl-C leaves it running and ends the command."""
+        try:
+            with self._display:
+                for view in self.client.follow(self.job_id):
+                    self._show(view)
+        except KeyboardInterrupt:
+            raise typer.Exit(tell_detached(self.job_id)) from None
+        return view
+
+    def confirmed(self, view: JobView) -> bool:
+        """Ask whether the plan is to be carried out, where someone can be asked."""
+        plan = view.record.plan
+        if self.as_json or plan is None or not interactive():
+            return False
+        forecast = plan.forecast
+        about = f"for about {show_duration(forecast.seconds)} and {show_usd(forecast.usd)}"
+        return typer.confirm(f"Train on {plan.deployment} {about}?")
+
+    def finish(self, view: JobView) -> int:
+        """Say how it ended, in words or as JSON; gives the exit code."""
+        if self.json_lines:
+            show_json_line({"view": view})
+        elif self.as_json:
+            show_json(view)
+        else:
+            show(Text(""), *ending(view))
+        return exit_code(view)
+
+    def _show(self, view: JobView) -> None:
+        events = self.client.events(self.job_id, after=self._seen)
+        self._seen = events[-1].number if events else self._seen
+        self._display.show(view, events)
+
+    def _choose_display(self) -> Display:
+        if self.json_lines:
+            return JsonLines()
+        if self.as_json:
+            return Silent()
+        return OnTerminal() if out().is_terminal else PlainLines()
+
+
+def ending(view: JobView) -> list[RenderableType]:
+    """What there is to say of a job that rests: result, bill, forecast beside fact, and what to do next."""
+    record = view.record
+    head = Text.assemble(printable(record.id, "bold"), ": ", state_text(view))
+    parts: list[RenderableType] = [head]
+    if record.error:
+        parts.append(printable(record.error, "red" if record.state is JobState.FAILED else "yellow"))
+    parts += _failed_log(view)
+    if view.run.attempts:
+        parts += [*facts(view), Text(""), bill_table(view), Text("")]
+    return parts + [printable(line) for line in what_next(view)]
+
+
+def facts(view: JobView) -> list[RenderableType]:
+    """Where the model is, what was done, forecast beside fact, and the limits."""
+    plan = view.record.plan
+    seconds = sum(attempt.seconds for attempt in view.run.attempts)
+    usd = sum(attempt.usd for attempt in view.run.attempts)
+    expected = (
+        f"{show_duration(plan.forecast.seconds)}, {show_usd(plan.forecast.usd)}" if plan is not None else ""
+    )
+    return list(
+        lines(
+            ("Model", view.model),
+            ("Trained", f"{samples_done(view):,.0f} samples{_stretches(view)}"),
+            ("Training", f"{show_duration(seconds)}, {show_usd(usd)}"),
+            ("Forecast", expected),
+            ("Total", totals(view.goal, view.spent.seconds, view.spent.usd)),
+        )
+    )
+
+
+def what_next(view: JobView) -> list[str]:
+    """The commands that go on from here."""
+    job, state = view.record.id, view.record.state
+    report = f"mlcd report {job}   the whole story as a page"
+    if state is JobState.PLANNED:
+        return [f"mlcd resume {job} --yes   train by this plan", report]
+    if state is JobState.PAUSED:
+        return [f"mlcd resume {job} --budget USD --deadline 6h   go on with new limits", report]
+    if state in (JobState.STOPPED, JobState.FAILED):
+        return [f"mlcd resume {job}   go on where it stopped", report]
+    if state.active:
+        return [f"mlcd status {job}   how it stands", f"mlcd stop {job}     end it"]
+    return [report]
+
+
+def _stretches(view: JobView) -> str:
+    count = len(view.run.attempts)
+    return f" in {count} stretches" if count > 1 else ""
+
+
+def _failed_log(view: JobView) -> list[RenderableType]:
+    """The end of the newest failure's log, where nothing at all could be measured."""
+    failed = [trial.failure for trial in view.trials if trial.failure is not None]
+    if view.record.state is not JobState.FAILED or not failed or len(failed) < len(view.trials):
+        return []
+    tail = failed[-1].log_tail.rstrip().splitlines()[-_TAIL_LINES:]
+    return [printable(f"{failed[-1].reason}: {failed[-1].message}"), printable("\n".join(tail), "dim")]

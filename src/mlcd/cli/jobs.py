@@ -1,0 +1,189 @@
+"""`status`, `logs`, `stop`, `resume` and `report`: jobs that were submitted before."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from mlcd.cli import options as given
+from mlcd.cli.displays import probe_words, training_picture, training_share
+from mlcd.cli.door import client_of, exit_code
+from mlcd.cli.following import Following, ending, facts, what_next
+from mlcd.cli.screen import lines, note, printable, show, show_json, show_json_line
+from mlcd.cli.tables import bill_table, jobs_table, plan_lines, state_text, totals, trials_table
+from mlcd.cli.training import carry_out
+from mlcd.core.run import JobState
+from mlcd.core.view import JobView
+from mlcd.report.gauges import goal_in_words
+
+
+def status(
+    context: typer.Context,
+    job: Annotated[
+        str | None, typer.Argument(metavar="[JOB]", help="The job's id; all jobs without it.")
+    ] = None,
+    by_state: Annotated[
+        bool,
+        typer.Option("--exit-code", help="Exit with the job's code: 0 done, 101 not finished, 100 failed, …"),
+    ] = False,
+    json: given.JsonFlag = False,
+) -> None:
+    """Say how a job stands, or list all jobs.
+
+    A job whose controller died gets a new one.
+
+    Examples:
+
+        mlcd status
+        mlcd status digits-3f2a1c --json
+        mlcd status digits-3f2a1c --exit-code
+    """
+    client = client_of(context)
+    if job is None:
+        views = client.views()
+        _show_all(views) if not json else show_json(views)
+        return
+    view = client.view(job)
+    show_json(view) if json else _show_one(view)
+    if by_state:
+        raise typer.Exit(exit_code(view))
+
+
+def logs(
+    context: typer.Context,
+    job: given.JobId,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the log grows.")] = False,
+    node: Annotated[int, typer.Option(help="The node, from 0.", min=0)] = 0,
+    task: Annotated[
+        str | None, typer.Option(help="A probe or attempt by its id; the newest without it.")
+    ] = None,
+    json: given.JsonFlag = False,
+) -> None:
+    """Print what the program wrote.
+
+    With --json each line is a JSON object.
+
+    Examples:
+
+        mlcd logs digits-3f2a1c -f
+        mlcd logs digits-3f2a1c --node 1
+    """
+    try:
+        for line in client_of(context).logs(job, follow=follow, node=node, task=task):
+            if json:
+                show_json_line({"line": line})
+            else:
+                sys.stdout.write(f"{line}\n")
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def stop(
+    context: typer.Context,
+    job: given.JobId,
+    wait: Annotated[bool, typer.Option(help="Wait until nothing of it runs.")] = True,
+    json: given.JsonFlag = False,
+) -> None:
+    """End a job with a checkpoint; `mlcd resume` goes on from there.
+
+    Examples:
+
+        mlcd stop digits-3f2a1c
+    """
+    client = client_of(context)
+    view = client.stop(job)
+    if wait:
+        for seen in client.follow(view.record.id):
+            view = seen
+    show_json(view) if json else show(*ending(view))
+
+
+def resume(
+    context: typer.Context,
+    job: given.JobId,
+    budget: Annotated[
+        float | None, typer.Option(help="The new budget in US dollars, in all.", min=0.0)
+    ] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="The new deadline: 2h from now, or a clock time.")
+    ] = None,
+    yes: given.YesFlag = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Start it and return.")] = False,
+    json: given.JsonFlag = False,
+) -> None:
+    """Go on with a job that waits, was stopped, paused at a limit, or failed.
+
+    Nothing that was paid is paid again.
+
+    Examples:
+
+        mlcd resume digits-3f2a1c --yes
+        mlcd resume digits-3f2a1c --budget 30
+    """
+    client = client_of(context)
+    view = client.resume(job, budget_usd=budget, deadline=deadline)
+    if yes:
+        client.confirm(view.record.id)
+    if detach:
+        view = client.view(view.record.id)
+        show_json(view) if json else show(f"{view.record.id} goes on.", *what_next(view))
+        return
+    raise typer.Exit(carry_out(client, Following(client, view.record.id, as_json=json)))
+
+
+def report(
+    context: typer.Context,
+    job: given.JobId,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it.")] = None,
+    json: given.JsonFlag = False,
+) -> None:
+    """Write a job's story as one HTML file that works offline.
+
+    With --json its data go to standard output.
+
+    Examples:
+
+        mlcd report digits-3f2a1c -o report.html
+        mlcd report digits-3f2a1c --json
+    """
+    client = client_of(context)
+    if json:
+        show_json(client.story(job))
+    if not json or output is not None:
+        path = client.report(job, output)
+        note(f"Written to {path}") if json else show(str(path))
+
+
+def _show_all(views: list[JobView]) -> None:
+    if views:
+        show(jobs_table(views))
+    else:
+        show("No jobs yet. `mlcd run job.yaml` starts one.")
+
+
+def _show_one(view: JobView) -> None:
+    record = view.record
+    show(
+        Text.assemble(printable(f"{record.job.name} ({record.id})", "bold"), ": ", state_text(view)),
+        *lines(
+            ("Goal", goal_in_words(view.goal)),
+            ("So far", totals(view.goal, view.spent.seconds, view.spent.usd)),
+        ),
+    )
+    if record.error:
+        show(printable(record.error, "red"))
+    if view.trials or record.plan is not None:
+        show("", plan_lines(view) if record.plan is not None else trials_table(view))
+    share = training_share(view)
+    if record.state is JobState.SEARCHING:
+        show("", probe_words(view))
+    elif record.state is JobState.TRAINING:
+        show("", training_picture(view, share or 0.0))
+    elif view.run.attempts:
+        show("", *facts(view), "", bill_table(view))
+    show("", *what_next(view))

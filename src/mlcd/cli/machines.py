@@ -1,0 +1,143 @@
+"""`offers`, `check` and `sweep`: machines that could be rented, would be tried, or were forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from mlcd.cli import options as given
+from mlcd.cli.door import client_of
+from mlcd.cli.screen import interactive, lines, note, show, show_json
+from mlcd.cli.tables import check_table, offers_table, strays_table
+from mlcd.core.goal import Goal
+from mlcd.core.machines import Offer
+from mlcd.core.units import show_duration, show_usd
+from mlcd.core.view import Check
+from mlcd.report.gauges import goal_in_words
+
+
+class Order(StrEnum):
+    """What a list of offers is sorted by."""
+
+    PRICE = "price"
+    VCPUS = "vcpus"
+    MEMORY = "memory"
+    GPUS = "gpus"
+    NAME = "name"
+
+
+_ORDERS: dict[Order, Callable[[Offer], tuple[float | str, ...]]] = {
+    Order.PRICE: lambda offer: (offer.usd_per_hour,),
+    Order.VCPUS: lambda offer: (offer.instance.vcpus, offer.usd_per_hour),
+    Order.MEMORY: lambda offer: (offer.instance.memory_gib, offer.usd_per_hour),
+    Order.GPUS: lambda offer: (float(offer.instance.gpus), offer.usd_per_hour),
+    Order.NAME: lambda offer: (offer.instance.name,),
+}
+
+
+def offers(
+    context: typer.Context,
+    cloud: given.Cloud = None,
+    gpus: Annotated[int, typer.Option(help="With at least so many GPUs.", min=0)] = 0,
+    max_price: Annotated[float | None, typer.Option(help="At most so many dollars an hour.", min=0.0)] = None,
+    sort: Annotated[Order, typer.Option(help="The order.")] = Order.PRICE,
+    trace: given.Trace = None,
+    workload: given.Workload = None,
+    json: given.JsonFlag = False,
+) -> None:
+    """List the machines for sale.
+
+    Examples:
+
+        mlcd offers
+        mlcd offers --gpus 1 --max-price 2 --sort gpus
+    """
+    where = given.place(cloud, trace, workload, None)
+    found = client_of(context).offers(where.cloud, where.options)
+    kept = [offer for offer in found if offer.instance.gpus >= gpus and _affordable(offer, max_price)]
+    kept.sort(key=_ORDERS[sort])
+    if json:
+        show_json(kept)
+    else:
+        show(offers_table(kept) if kept else f"None of {len(found)} offers is like that.")
+
+
+def check(
+    context: typer.Context,
+    job: given.JobFile,
+    cloud: given.Cloud = None,
+    trace: given.Trace = None,
+    workload: given.Workload = None,
+    env: given.Env = None,
+    secret: given.Secret = None,
+    json: given.JsonFlag = False,
+) -> None:
+    """Read a job file and say what would be tried; nothing is started and nothing spent.
+
+    Examples:
+
+        mlcd check job.yaml
+    """
+    client = client_of(context)
+    where = given.place(cloud, trace, workload, None)
+    loaded = client.load(job, envs=given.variables(env), secrets=given.secrets(secret))
+    found = client.check(loaded, cloud=where.cloud, cloud_options=where.options)
+    if json:
+        show_json(found)
+        return
+    for notice in found.notices:
+        note(f"Note: {notice}", "yellow")
+    _show_check(found)
+
+
+def sweep(context: typer.Context, yes: given.YesFlag = False, json: given.JsonFlag = False) -> None:
+    """List what costs money and belongs to no job at work, and end it if you agree.
+
+    Examples:
+
+        mlcd sweep
+        mlcd sweep --yes
+    """
+    client = client_of(context)
+    strays = client.sweep(end=yes)
+    if not json:
+        show(strays_table(strays) if strays else "Nothing runs that belongs to no job.")
+        if strays and not yes and interactive() and typer.confirm("End them?"):
+            strays = client.sweep(end=True)
+            show(f"{sum(stray.ended for stray in strays)} told to end.")
+        elif strays and not yes:
+            show("mlcd sweep --yes   end them")
+    else:
+        show_json(strays)
+
+
+def _affordable(offer: Offer, max_price: float | None) -> bool:
+    return max_price is None or offer.usd_per_hour <= max_price
+
+
+def _show_check(check: Check) -> None:
+    job = check.job
+    work = f"{job.work.samples:,.0f} samples" if job.work is not None else "until the program ends"
+    until = (
+        f", until {job.work.until.metric} reaches {job.work.until.value:g}"
+        if job.work and job.work.until
+        else ""
+    )
+    show(
+        *lines(
+            ("Job", job.name),
+            ("Goal", goal_in_words(Goal(job.aim, job.deadline_seconds, job.budget_usd))),
+            ("Work", work + until),
+            ("Platform", job.platform),
+            ("Search", f"{job.search.strategy} over {len(check.space)} deployments"),
+            (
+                "All probes",
+                f"{show_duration(sum(check.probe_seconds))}, {show_usd(sum(check.probe_usd))} at the very most",
+            ),
+        ),
+        "",
+        check_table(check) if check.space else "No offer fits the job's resources.",
+    )

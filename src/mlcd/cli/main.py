@@ -1,0 +1,77 @@
+"""The `mlcd` command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mlcd import __version__
+from mlcd.cli import jobs, machines, training
+from mlcd.cli.door import tell_crash, tell_error
+from mlcd.cli.screen import show, show_json
+from mlcd.errors import MlcdError
+
+if TYPE_CHECKING:
+    from mlcd.api import Client
+
+app = typer.Typer(
+    name="mlcd",
+    help="Find the right cloud machines for a training job, train there, and get the model with a true bill.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_PANELS = {
+    "Train": (training.plan, training.run),
+    "Look": (jobs.status, jobs.logs, jobs.report),
+    "Steer": (jobs.stop, jobs.resume),
+    "Machines": (machines.offers, machines.check, machines.sweep),
+}
+for _panel, _commands in _PANELS.items():
+    for _command in _commands:
+        app.command(rich_help_panel=_panel)(_command)
+
+
+@app.command(
+    rich_help_panel="Measure",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def bench(context: typer.Context) -> None:
+    """Compare search strategies on recorded deployments; `mlcd bench --help` says more."""
+    from mlcd.bench.command import app as bench_app
+
+    bench_app(context.args, prog_name="mlcd bench")
+
+
+@app.command(rich_help_panel="Look")
+def version(
+    json: Annotated[bool, typer.Option("--json", help="Write JSON and nothing else.")] = False,
+) -> None:
+    """Say which mlcd this is."""
+    if json:
+        show_json({"version": __version__})
+    else:
+        show(__version__)
+
+
+def main(arguments: Sequence[str] | None = None, client: Client | None = None) -> int:
+    """Run one command; gives its exit code."""
+    try:
+        app(sys.argv[1:] if arguments is None else list(arguments), prog_name="mlcd", obj=client)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except MlcdError as error:
+        return tell_error(error)
+    except Exception as error:  # the last door: whatever it is, the user gets one line and the trace a file
+        return tell_crash(error)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Options that several commands share, and what they mean to the client."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mlcd.errors import UserError
+
+_CHANGES = "What the job file says otherwise"
+_WHERE = "Where"
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Write JSON and nothing else.")]
+JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.", show_default=False)]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.", show_default=False)]
+YesFlag = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Cloud = Annotated[str | None, typer.Option(help="The cloud to use: local, replay, …", rich_help_panel=_WHERE)]
+Trace = Annotated[
+    Path | None,
+    typer.Option(help="Replay a recorded trace instead of renting machines.", rich_help_panel=_WHERE),
+]
+Workload = Annotated[str | None, typer.Option(help="The trace's workload to replay.", rich_help_panel=_WHERE)]
+Noise = Annotated[
+    float | None,
+    typer.Option(help="Measurement noise of the replay, as a share: 0.05.", min=0.0, rich_help_panel=_WHERE),
+]
+Env = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--env", metavar="K[=V]", help="Set a variable; without =V, as it is here.", rich_help_panel=_CHANGES
+    ),
+]
+Secret = Annotated[
+    list[str] | None,
+    typer.Option("--secret", metavar="K", help="Pass this variable as a secret.", rich_help_panel=_CHANGES),
+]
+GoalOption = Annotated[
+    str | None, typer.Option("--goal", help="fastest, cheapest or balanced.", rich_help_panel=_CHANGES)
+]
+Deadline = Annotated[
+    str | None, typer.Option(help="6h, or 2026-11-17T12:00+01:00.", rich_help_panel=_CHANGES)
+]
+Budget = Annotated[str | None, typer.Option(help="US dollars in all.", rich_help_panel=_CHANGES)]
+Nodes = Annotated[str | None, typer.Option(help="4, or 1..8.", rich_help_panel=_CHANGES)]
+BatchSize = Annotated[str | None, typer.Option(help="64, or 64..1024.", rich_help_panel=_CHANGES)]
+Search = Annotated[
+    str | None, typer.Option(help="The strategy: heterbo, random, …", rich_help_panel=_CHANGES)
+]
+MaxProbes = Annotated[int | None, typer.Option(help="Try at most so many.", min=1, rich_help_panel=_CHANGES)]
+Seed = Annotated[int | None, typer.Option(help="Of the search's randomness.", rich_help_panel=_CHANGES)]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cloud by name, with its options."""
+
+    cloud: str | None
+    options: dict[str, str]
+
+
+def place(cloud: str | None, trace: Path | None, workload: str | None, noise: float | None) -> Place:
+    """The cloud that these options mean; a trace means the replayed one."""
+    replayed = {"workload": workload, "noise": None if noise is None else f"{noise:g}"}
+    given = {key: value for key, value in replayed.items() if value is not None}
+    if trace is None:
+        if given:
+            raise UserError(
+                f"--{next(iter(given))} means a replay.", "Name its recordings with --trace FILE."
+            )
+        return Place(cloud, {})
+    if cloud not in (None, "replay"):
+        raise UserError(
+            f"--trace replays recordings, and --cloud {cloud} does not.", "Leave one of them out."
+        )
+    if not trace.exists():
+        raise UserError(f"There is no trace {trace}.")
+    return Place("replay", {"trace": str(trace.resolve()), **given})
+
+
+def variables(given: list[str] | None, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Names with values from 'K=V', or from here where only K is given."""
+    found = {}
+    for one in given or ():
+        name, equals, value = one.partition("=")
+        found[name] = value if equals else _here(name, environ)
+    return found
+
+
+def secrets(given: list[str] | None, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Names with values from the environment; a command line can be read by everyone on the machine."""
+    for one in given or ():
+        name, equals, _ = one.partition("=")
+        if equals:
+            hint = f"Write --secret {name}, and have its value in the environment variable {name}."
+            raise UserError(f"The value of secret '{name}' does not belong on the command line.", hint)
+    return {name: _here(name, environ) for name in given or ()}
+
+
+def overrides(**values: Any) -> dict[str, Any]:
+    """The job file's keys that the options replace; 'search__seed' stands for search.seed."""
+    return {key.replace("__", "."): value for key, value in values.items() if value is not None}
+
+
+def _here(name: str, environ: Mapping[str, str]) -> str:
+    if name not in environ:
+        raise UserError(f"The environment has no variable '{name}'.", f"Set it before: export {name}=…")
+    return environ[name]

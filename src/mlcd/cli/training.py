@@ -1,0 +1,176 @@
+"""`plan` and `run`: from a job file to a plan, and on to the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.padding import Padding
+
+from mlcd.cli import options as given
+from mlcd.cli.door import client_of
+from mlcd.cli.following import Following, what_next
+from mlcd.cli.screen import note, printable, show, show_json
+from mlcd.core.run import JobState
+from mlcd.core.view import JobView
+
+if TYPE_CHECKING:
+    from mlcd.api import Client
+
+JsonLinesFlag = Annotated[
+    bool, typer.Option("--json-lines", help="Write each event as JSON, the job at the end.")
+]
+ExplainFlag = Annotated[bool, typer.Option("--explain", help="Say in plain words why this deployment.")]
+DetachFlag = Annotated[bool, typer.Option("--detach", "-d", help="Start it, say its id, and return.")]
+
+
+def plan(
+    context: typer.Context,
+    job: given.JobFile,
+    explain: ExplainFlag = False,
+    cloud: given.Cloud = None,
+    trace: given.Trace = None,
+    workload: given.Workload = None,
+    noise: given.Noise = None,
+    env: given.Env = None,
+    secret: given.Secret = None,
+    goal: given.GoalOption = None,
+    deadline: given.Deadline = None,
+    budget: given.Budget = None,
+    nodes: given.Nodes = None,
+    batch_size: given.BatchSize = None,
+    search: given.Search = None,
+    max_probes: given.MaxProbes = None,
+    seed: given.Seed = None,
+    json: given.JsonFlag = False,
+    json_lines: JsonLinesFlag = False,
+) -> None:
+    """Try a few deployments and say which one to train on, how long, and for how much.
+
+    The search spends what its probes cost; the training is not started. `mlcd resume JOB --yes` starts it.
+
+    Examples:
+
+        mlcd plan job.yaml --budget 20
+        mlcd plan job.yaml --trace trace.csv --workload bert --explain
+    """
+    client = client_of(context)
+    changes = given.overrides(
+        goal=goal,
+        deadline=deadline,
+        budget=budget,
+        num_nodes=nodes,
+        batch_size=batch_size,
+        search__strategy=search,
+        search__max_probes=max_probes,
+        search__seed=seed,
+    )
+    job_id = _submit(client, job, given.place(cloud, trace, workload, noise), env, secret, changes)
+    client.start(job_id)
+    following = Following(client, job_id, as_json=json, json_lines=json_lines)
+    view = following.until_rest()
+    code = following.finish(view)
+    if explain and not following.as_json:
+        _explain(client, job_id)
+    raise typer.Exit(0 if view.record.state is JobState.PLANNED else code)
+
+
+def run(
+    context: typer.Context,
+    job: given.JobFile,
+    yes: given.YesFlag = False,
+    detach: DetachFlag = False,
+    explain: ExplainFlag = False,
+    cloud: given.Cloud = None,
+    trace: given.Trace = None,
+    workload: given.Workload = None,
+    noise: given.Noise = None,
+    env: given.Env = None,
+    secret: given.Secret = None,
+    goal: given.GoalOption = None,
+    deadline: given.Deadline = None,
+    budget: given.Budget = None,
+    nodes: given.Nodes = None,
+    batch_size: given.BatchSize = None,
+    search: given.Search = None,
+    max_probes: given.MaxProbes = None,
+    seed: given.Seed = None,
+    json: given.JsonFlag = False,
+    json_lines: JsonLinesFlag = False,
+) -> None:
+    """Find the deployment, show the plan, and train on it.
+
+    Asks before the training unless --yes is given. Ctrl-C detaches (exit code 130): the job goes on.
+    Exit codes: 0 done, 100 failed, 101 not finished, 103 stopped, 104 budget exhausted, 105 deadline missed,
+    106 goal unreachable.
+
+    Examples:
+
+        mlcd run job.yaml
+        mlcd run job.yaml --yes --deadline 6h --goal cheapest
+        mlcd run job.yaml --yes --detach --secret HF_TOKEN
+    """
+    client = client_of(context)
+    changes = given.overrides(
+        goal=goal,
+        deadline=deadline,
+        budget=budget,
+        num_nodes=nodes,
+        batch_size=batch_size,
+        search__strategy=search,
+        search__max_probes=max_probes,
+        search__seed=seed,
+    )
+    job_id = _submit(client, job, given.place(cloud, trace, workload, noise), env, secret, changes)
+    if yes:
+        client.confirm(job_id)
+    client.start(job_id)
+    if detach:
+        _tell_started(client.view(job_id), as_json=json or json_lines)
+        return
+    following = Following(client, job_id, as_json=json, json_lines=json_lines)
+    raise typer.Exit(carry_out(client, following, explain=explain))
+
+
+def carry_out(client: Client, following: Following, *, explain: bool = False) -> int:
+    """Follow the job through plan, question and training; gives the exit code."""
+    view = following.until_rest()
+    if view.record.state is JobState.PLANNED and not view.record.confirmed:
+        if explain and not following.as_json:
+            _explain(client, view.record.id)
+        if following.confirmed(view):
+            client.confirm(view.record.id)
+            view = following.until_rest()
+    return following.finish(view)
+
+
+def _submit(
+    client: Client,
+    job: Path,
+    place: given.Place,
+    env: list[str] | None,
+    secret: list[str] | None,
+    changes: dict[str, Any],
+) -> str:
+    loaded = client.load(job, envs=given.variables(env), secrets=given.secrets(secret), overrides=changes)
+    for notice in loaded.notices:
+        note(f"Note: {notice}", "yellow")
+    job_id = client.submit(loaded, cloud=place.cloud, cloud_options=place.options)
+    note(f"Job {job_id}", "dim")
+    return job_id
+
+
+def _tell_started(view: JobView, *, as_json: bool) -> None:
+    if as_json:
+        show_json(view)
+        return
+    show(f"{view.record.id} is started.", *what_next(view))
+
+
+def _explain(client: Client, job_id: str) -> None:
+    from mlcd.report import explain
+
+    for passage in explain(client.story(job_id)):
+        show("", printable(passage.title, "bold"))
+        show(*(Padding(printable(sentence), (0, 0, 0, 2)) for sentence in passage.sentences if sentence))

@@ -1,0 +1,101 @@
+"""status, logs, stop, resume and report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import stories
+from cli.fake_client import Command, FakeClient
+from mlcd.core.view import JobView
+
+VIEWS = [stories.searching(), stories.planned(), stories.training(), stories.succeeded()]
+
+
+def test_status_lists_all_jobs(mlcd: Command) -> None:
+    done = mlcd("status", client=FakeClient())
+    assert done.code == 0
+    assert [word in done.out for word in ("training", "50%", "succeeded", "searching")] == [True] * 4
+    assert len(mlcd("status", "--json", client=FakeClient()).data) == 3
+
+
+def test_status_without_jobs_says_how_to_start_one(mlcd: Command) -> None:
+    assert "mlcd run" in mlcd("status", client=FakeClient(acts=[])).out
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: str(view.record.state))
+def test_status_of_one_job_fits_80_columns(mlcd: Command, view: JobView) -> None:
+    done = mlcd("status", "j-7f3a", client=FakeClient(current=view))
+    assert done.code == 0
+    assert max(len(line) for line in done.out.splitlines()) <= 80
+    assert "as fast as possible, within 4h 00m, for at most $60.00" in done.out
+
+
+def test_status_tells_how_the_training_goes(mlcd: Command) -> None:
+    out = mlcd("status", "j-7f3a", client=FakeClient(current=stories.training())).out
+    assert "50.0%" in out
+    assert "20m 50s left" in out
+    assert "loss 1.234" in out
+    assert "In all: 2h 13m of 4h 00m, $22.43 of $60.00" in out
+
+
+def test_status_exits_with_the_state_when_asked(mlcd: Command) -> None:
+    assert mlcd("status", "j-7f3a", "--exit-code", client=FakeClient()).code == 101
+    assert mlcd("status", "j-7f3a", "--exit-code", client=FakeClient(current=stories.succeeded())).code == 0
+
+
+def test_an_unknown_job_is_not_found(mlcd: Command) -> None:
+    done = mlcd("status", "j-8", client=FakeClient())
+    assert done.code == 102
+    assert done.err == "Error: No job is called 'j-8'.\nDid you mean 'j-7f3a'?\n"
+
+
+def test_logs_come_line_by_line(mlcd: Command) -> None:
+    client = FakeClient(lines=("a [red]b", "c"))
+    assert mlcd("logs", "j-7f3a", "-f", "--node", "2", "--task", "t1", client=client).out == "a [red]b\nc\n"
+    assert client.asked("logs") == {"follow": True, "node": 2, "task": "t1"}
+    done = mlcd("logs", "j-7f3a", "--json", client=client)
+    assert [json.loads(line) for line in done.out.splitlines()] == [{"line": "a [red]b"}, {"line": "c"}]
+
+
+def test_stop_waits_until_the_job_rests(mlcd: Command) -> None:
+    client = FakeClient(acts=[[stories.training(), stories.succeeded()]])
+    done = mlcd("stop", "j-7f3a", client=client)
+    assert (done.code, client.names()) == (0, ["stop", "follow"])
+    assert "succeeded" in done.out
+    assert FakeClient.names(client)[0] == "stop"
+
+
+def test_stop_may_return_at_once(mlcd: Command) -> None:
+    client = FakeClient()
+    assert mlcd("stop", "j-7f3a", "--no-wait", "--json", client=client).data["record"]["id"] == "j-7f3a"
+    assert client.names() == ["stop"]
+
+
+def test_resume_takes_new_limits_and_accepts_the_plan(mlcd: Command) -> None:
+    client = FakeClient(acts=[[stories.training(), stories.succeeded()]], current=stories.planned())
+    done = mlcd("resume", "j-7f3a", "--yes", "--budget", "30", "--deadline", "2h", client=client)
+    assert done.code == 0
+    assert client.asked("resume") == {"budget_usd": 30.0, "deadline": "2h"}
+    assert client.names() == ["resume", "confirm", "follow"]
+
+
+def test_resume_without_yes_leaves_a_plan_waiting(mlcd: Command) -> None:
+    client = FakeClient(acts=[[stories.planned()]], current=stories.planned())
+    assert mlcd("resume", "j-7f3a", client=client).code == 101
+    assert client.names() == ["resume", "follow"]
+
+
+def test_report_writes_the_page_and_says_where(mlcd: Command, tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+    done = mlcd("report", "j-7f3a", "-o", str(path), client=FakeClient(current=stories.succeeded()))
+    assert done.out.replace("\n", "") == str(path)
+    assert path.read_text().startswith("<!doctype html>")
+
+
+def test_report_as_json_is_the_story(mlcd: Command) -> None:
+    story = mlcd("report", "j-7f3a", "--json", client=FakeClient(current=stories.succeeded())).data
+    assert len(story["beliefs"]) == len(stories.TRIALS)
+    assert story["view"]["model"] == "/data/jobs/j-7f3a/model"

@@ -1,0 +1,62 @@
+"""offers, check and sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cli.fake_client import Command, FakeClient, stray
+
+
+def test_offers_are_sorted_by_price(mlcd: Command) -> None:
+    names = [offer["instance"]["name"] for offer in mlcd("offers", "--json", client=FakeClient()).data]
+    assert names == ["c5.4xlarge", "p2.xlarge", "p3.2xlarge"]
+
+
+def test_offers_are_filtered(mlcd: Command) -> None:
+    done = mlcd("offers", "--gpus", "1", "--max-price", "2", client=FakeClient())
+    assert "p2.xlarge" in done.out
+    assert "p3.2xlarge" not in done.out
+    assert "c5.4xlarge" not in done.out
+    assert "None of 3 offers" in mlcd("offers", "--gpus", "9", client=FakeClient()).out
+
+
+def test_an_unknown_order_is_a_usage_error(mlcd: Command) -> None:
+    assert mlcd("offers", "--sort", "colour", client=FakeClient()).code == 2
+
+
+def test_check_says_what_would_be_tried_and_spends_nothing(mlcd: Command) -> None:
+    client = FakeClient(notices=("ports is not used by mlcd.",))
+    done = mlcd("check", "job.yaml", client=client)
+    assert done.code == 0
+    assert "heterbo over 40 deployments" in done.out
+    assert "1 to 16" in done.out
+    assert "ports is not used by mlcd." in done.err
+    assert client.names() == ["load", "check"]
+    assert max(len(line) for line in done.out.splitlines()) <= 80
+
+
+def test_check_as_json_has_the_space(mlcd: Command) -> None:
+    assert len(mlcd("check", "job.yaml", "--json", client=FakeClient()).data["space"]) == 40
+
+
+def test_sweep_finds_nothing(mlcd: Command) -> None:
+    done = mlcd("sweep", client=FakeClient())
+    assert (done.code, done.out) == (0, "Nothing runs that belongs to no job.\n")
+
+
+def test_sweep_only_lists_where_nobody_can_be_asked(mlcd: Command) -> None:
+    client = FakeClient(strays=[stray()])
+    done = mlcd("sweep", client=client)
+    assert "its job is not known here" in done.out
+    assert "mlcd sweep --yes" in done.out
+    assert client.calls == [("sweep", False)]
+
+
+def test_sweep_ends_strays_when_told_so(mlcd: Command, someone_answers: Callable[[str], None]) -> None:
+    client = FakeClient(strays=[stray()])
+    assert mlcd("sweep", "--yes", "--json", client=client).data[0]["ended"] is True
+    someone_answers("y\n")
+    assert "1 told to end." in mlcd("sweep", client=client).out
+    someone_answers("n\n")
+    assert "told to end" not in mlcd("sweep", client=client).out
+    assert [end for _, end in client.calls] == [True, False, True, False]

@@ -1,0 +1,205 @@
+"""plan and run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import stories
+from cli.fake_client import Command, FakeClient
+from mlcd.core.run import JobState
+from mlcd.errors import GoalUnreachableError
+
+
+def two_acts() -> FakeClient:
+    return FakeClient(
+        acts=[[stories.searching(), stories.planned()], [stories.training(), stories.succeeded()]]
+    )
+
+
+def test_plan_shows_what_was_tried_and_what_is_chosen(mlcd: Command) -> None:
+    done = mlcd("plan", "job.yaml", client=FakeClient())
+    assert done.code == 0
+    assert "out of memory" in done.out
+    assert "Chosen    4 × p3.2xlarge, batch 256" in done.out
+    assert "39m 30s to 42m 21s" in done.out
+    assert "mlcd resume j-7f3a --yes" in done.out
+
+
+def test_plain_output_fits_80_columns_but_for_events_and_has_no_control_characters(mlcd: Command) -> None:
+    done = mlcd("plan", "job.yaml", client=FakeClient())
+    assert max(len(line) for line in done.out.splitlines()) <= 80
+    assert all(char == "\n" or char.isprintable() for char in done.out)
+
+
+def test_each_event_is_told_once(mlcd: Command) -> None:
+    done = mlcd(
+        "run", "job.yaml", "--yes", client=FakeClient(acts=[[stories.training()] * 9 + [stories.succeeded()]])
+    )
+    for event in stories.events():
+        assert done.out.count(f"  {event.message}\n") == 1
+
+
+def test_overrides_carry_the_job_file_s_own_keys(mlcd: Command) -> None:
+    client = FakeClient()
+    given = ["--goal", "cheapest", "--deadline", "6h", "--budget", "12", "--nodes", "1..4"]
+    mlcd("plan", "job.yaml", *given, "--search", "random", "--seed", "3", client=client)
+    assert client.asked("load")["overrides"] == {
+        "goal": "cheapest",
+        "deadline": "6h",
+        "budget": "12",
+        "num_nodes": "1..4",
+        "search.strategy": "random",
+        "search.seed": 3,
+    }
+
+
+def test_a_trace_means_the_replayed_cloud(mlcd: Command, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("")
+    client = FakeClient()
+    mlcd("plan", "job.yaml", "--trace", str(trace), "--workload", "bert", "--noise", "0.05", client=client)
+    options = {"trace": str(trace.resolve()), "workload": "bert", "noise": "0.05"}
+    assert client.asked("submit") == {"cloud": "replay", "options": options}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--workload", "bert"], "--trace FILE"),
+        (["--trace", "nowhere.csv"], "There is no trace nowhere.csv"),
+        (["--trace", ".", "--cloud", "local"], "Leave one of them out"),
+        (["--secret", "TOKEN=abc"], "does not belong on the command line"),
+        (["--env", "SURELY_NOT_SET_HERE"], "no variable 'SURELY_NOT_SET_HERE'"),
+    ],
+)
+def test_options_that_make_no_sense_are_usage_errors(mlcd: Command, arguments: list[str], words: str) -> None:
+    client = FakeClient()
+    done = mlcd("plan", "job.yaml", *arguments, client=client)
+    assert (done.code, done.out) == (2, "")
+    assert words in " ".join(done.err.split())
+    assert "submit" not in client.names()
+
+
+def test_variables_and_secrets_come_from_here(mlcd: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hidden")
+    monkeypatch.setenv("LR", "0.5")
+    client = FakeClient()
+    done = mlcd(
+        "run", "job.yaml", "-y", "--env", "A=b=c", "--env", "LR", "--secret", "HF_TOKEN", client=client
+    )
+    assert client.asked("load")["envs"] == {"A": "b=c", "LR": "0.5"}
+    assert client.asked("load")["secrets"] == {"HF_TOKEN": "hidden"}
+    assert "hidden" not in done.out + done.err
+
+
+def test_run_with_yes_confirms_before_it_starts(mlcd: Command) -> None:
+    client = FakeClient(acts=[[stories.searching(), stories.training(), stories.succeeded()]])
+    done = mlcd("run", "job.yaml", "--yes", client=client)
+    assert done.code == 0
+    assert client.names() == ["load", "submit", "confirm", "start", "follow"]
+    assert "Model     /data/jobs/j-7f3a/model" in done.out
+    assert "Forecast  40m 44s, $8.31" in done.out
+    assert re.search(r"^total +\$22.97$", done.out, re.MULTILINE)
+    assert "mlcd report j-7f3a" in done.out
+
+
+def test_run_where_nobody_can_be_asked_says_how_to_go_on(mlcd: Command) -> None:
+    client = two_acts()
+    done = mlcd("run", "job.yaml", client=client)
+    assert done.code == 101
+    assert "confirm" not in client.names()
+    assert "mlcd resume j-7f3a --yes" in done.out
+
+
+def test_run_asks_and_trains_when_told_so(mlcd: Command, someone_answers: Callable[[str], None]) -> None:
+    someone_answers("y\n")
+    client = two_acts()
+    done = mlcd("run", "job.yaml", client=client)
+    assert "Train on 4 × p3.2xlarge, batch 256 for about 40m 44s and $8.31?" in done.out
+    assert client.names()[-2:] == ["confirm", "follow"]
+    assert done.code == 0
+    assert done.out.count("Chosen") == 2  # the event and the plan: not shown again after the question
+
+
+def test_run_does_not_train_when_told_no(mlcd: Command, someone_answers: Callable[[str], None]) -> None:
+    someone_answers("n\n")
+    client = two_acts()
+    assert mlcd("run", "job.yaml", client=client).code == 101
+    assert "confirm" not in client.names()
+
+
+def test_detach_returns_at_once(mlcd: Command) -> None:
+    client = FakeClient()
+    done = mlcd("run", "job.yaml", "--yes", "--detach", client=client)
+    assert (done.code, client.names()[-2:]) == (0, ["start", "view"])
+    assert "mlcd status j-7f3a" in done.out
+
+
+def test_interrupting_detaches_and_does_not_stop(mlcd: Command) -> None:
+    client = FakeClient(interrupt=True)
+    done = mlcd("run", "job.yaml", "--yes", client=client)
+    assert done.code == 130
+    assert "still running" in done.err
+    assert "mlcd stop j-7f3a" in done.err
+    assert "stop" not in client.names()
+
+
+def test_json_is_the_final_view_and_nothing_else(mlcd: Command) -> None:
+    done = mlcd("run", "job.yaml", "--json", client=FakeClient(notices=("ports is not used.",)))
+    assert done.code == 101
+    assert done.data["record"]["plan"]["deployment"]["nodes"] == 4
+    assert "ports is not used." in done.err
+
+
+def test_json_lines_are_events_and_then_the_view(mlcd: Command) -> None:
+    done = mlcd("plan", "job.yaml", "--json-lines", client=FakeClient())
+    *events, last = [json.loads(line) for line in done.out.splitlines()]
+    assert [event["event"]["number"] for event in events] == [1, 2, 3, 4, 5, 6]
+    assert last["view"]["record"]["state"] == "planned"
+
+
+def test_explain_tells_why(mlcd: Command) -> None:
+    done = mlcd("plan", "job.yaml", "--explain", client=FakeClient())
+    assert "Why this deployment" in done.out
+    assert "Twice as fast" in done.out
+
+
+@pytest.mark.parametrize(
+    ("state", "recorded", "code"),
+    [
+        (JobState.FAILED, 106, 106),
+        (JobState.FAILED, 0, 100),
+        (JobState.PAUSED, 105, 105),
+        (JobState.PAUSED, 0, 104),
+        (JobState.STOPPED, 0, 103),
+    ],
+)
+def test_the_exit_code_tells_how_the_job_ended(
+    mlcd: Command, state: JobState, recorded: int, code: int
+) -> None:
+    ended = replace(
+        stories.planned(), record=stories.record(state, exit_code=recorded, error="Why it ended.")
+    )
+    done = mlcd("run", "job.yaml", "--yes", client=FakeClient(acts=[[ended]]))
+    assert done.code == code
+    assert "Why it ended." in done.out
+
+
+def test_a_search_in_which_all_fails_shows_the_log(mlcd: Command) -> None:
+    record = stories.record(JobState.FAILED, exit_code=100, error="Nothing could be measured.")
+    ended = replace(stories.planned(), record=record, trials=(stories.trial(1, 16),))
+    done = mlcd("run", "job.yaml", "--yes", client=FakeClient(acts=[[ended]]))
+    assert "RuntimeError: CUDA out of memory." in done.out
+
+
+def test_an_unreachable_goal_is_an_error_with_its_code(mlcd: Command) -> None:
+    error = GoalUnreachableError("No deployment keeps 1h.", "The nearest takes 2h.")
+    done = mlcd("plan", "job.yaml", client=FakeClient(error=error))
+    assert (done.code, done.out) == (106, "")
+    assert done.err == "Error: No deployment keeps 1h.\nThe nearest takes 2h.\n"
