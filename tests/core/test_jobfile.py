@@ -455,6 +455,17 @@ def test_aliases_of_aliases_do_not_fill_the_memory() -> None:
     assert "too many values" in complaint("\n".join(layers))
 
 
+def test_characters_escaped_as_json_does_are_read_and_halves_are_refused() -> None:
+    assert job('{"run": "x", "name": "\\ud83d\\ude80"}').name == "🚀"
+    assert complaint('{"run": "x", "name": "\\ud83d"}') == "job.yaml, line 1: it holds half a character."
+    with pytest.raises(InvalidJobError, match="half a character"):
+        job_from_dict({"run": "x", "goal": "\ud83d"})
+
+
+def test_a_path_too_long_to_exist_is_not_there() -> None:
+    assert "there is no folder" in complaint(with_run(f"workdir: {'x' * 300}"))
+
+
 def test_anchors_and_merges_work() -> None:
     found = job("run: x\nenvs: &base {A: '1', B: '2'}\nsecrets:\n  <<: *base\n  B: '3'\n")
     assert found.secret_names == ("A", "B")
@@ -495,6 +506,7 @@ SCALARS = st.one_of(
     st.integers(min_value=10**300, max_value=10**320),
     st.floats(),
     st.text(max_size=12),
+    st.text(alphabet="\ud83d\ude80x", max_size=3),
     st.sampled_from(
         ["1..8", "6h", "$5", "A100:8", "4+", "2030-01-01T00:00Z", "(?P<step>", "~", "~x/y", "x" * 300]
     ),

@@ -149,6 +149,8 @@ def _job(
     except ValidationError as error:
         problems = [*document.problems, *problems_of(error)]
         raise invalid_job(source, document, problems, given) from None  # its own text may hold a secret
+    except UnicodeEncodeError:  # in a mapping of Python; a file was looked at before
+        raise invalid_job(source, document, [Problem("a text holds half a character")]) from None
     if document.problems:
         raise invalid_job(source, document, document.problems, given)
     job, values = build_job(keys, around)

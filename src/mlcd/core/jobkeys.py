@@ -232,10 +232,10 @@ def _workdir(value: Any, info: ValidationInfo) -> str:
             "a repository is not fetched by mlcd; clone it and give its folder, or clone it in 'setup'"
         )
     folder = _around(info).path(read.filled_text(value))
+    if not _on_disk(folder):
+        raise ValueError(f"there is no folder {folder}")
     if not folder.is_dir():
-        raise ValueError(
-            f"there is no folder {folder}" if not folder.exists() else f"{folder} is not a folder"
-        )
+        raise ValueError(f"{folder} is not a folder")
     return str(folder.resolve())
 
 

@@ -83,7 +83,8 @@ class _Reader:
         if isinstance(node, SequenceNode):
             return [self.value(item, (*path, number)) for number, item in enumerate(node.value)]
         assert isinstance(node, ScalarNode)
-        return _as_written(node) if path[0] in AS_WRITTEN else self._scalar(node, path)
+        words = self._text(node, path)
+        return _as_written(str(node.tag), words) if path[0] in AS_WRITTEN else self._scalar(node, words, path)
 
     def mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -93,12 +94,16 @@ class _Reader:
                 merged |= self._merged(value, path)
             elif not isinstance(key, ScalarNode):
                 self._complain("a key must be a word", key, path)
-            elif key.value in values:
-                self._complain(f"the key '{key.value}' is here a second time", key, path)
             else:
-                self.document.lines[(*path, key.value)] = _line(key)
-                values[key.value] = self.value(value, (*path, key.value))
+                self._entry(self._text(key, path), key, value, path, values)
         return {**merged, **values}
+
+    def _entry(self, name: str, key: Node, value: Node, path: Path, values: dict[str, Any]) -> None:
+        if name in values:
+            self._complain(f"the key '{name[:60]}' is here a second time", key, path)
+            return
+        self.document.lines[(*path, name)] = _line(key)
+        values[name] = self.value(value, (*path, name))
 
     def _merged(self, node: Node, path: Path) -> dict[str, Any]:
         """What '<<: *anchor' brings in; of several the first wins."""
@@ -111,12 +116,20 @@ class _Reader:
                 self._complain("'<<' takes a mapping", node, path)
         return values
 
-    def _scalar(self, node: ScalarNode, path: Path) -> Any:
+    def _scalar(self, node: ScalarNode, words: str, path: Path) -> Any:
         try:
-            return _scalar(str(node.tag), node.value)
+            return _scalar(str(node.tag), words)
         except ValueError:
-            self._complain(f"'{node.value[:60]}' is not a number", node, path)
+            self._complain(f"'{words[:60]}' is not a number", node, path)
             return None
+
+    def _text(self, node: ScalarNode, path: Path) -> str:
+        """Its text; two escapes that JSON writes for one character become that character."""
+        try:
+            return str(node.value).encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self._complain("it holds half a character", node, path)
+            return "?"
 
     def _complain(self, message: str, node: Node, path: Path) -> None:
         self.document.problems.append(Problem(message, path, _line(node)))
@@ -141,11 +154,12 @@ def _int(text: str) -> int:
     return int(text[:4000], 0)
 
 
-def _as_written(node: ScalarNode) -> str | None:
-    value = None if node.tag == _TAG + "null" else str(node.value)
-    if value is not None and node.tag == _TAG + "bool":
-        return str(value.lower() in ("true", "yes", "on", "y"))  # as SkyPilot hands it on
-    return value
+def _as_written(tag: str, text: str) -> str | None:
+    if tag == _TAG + "null":
+        return None
+    return (
+        str(_scalar(tag, text)) if tag == _TAG + "bool" else text
+    )  # True and False as SkyPilot hands them on
 
 
 def _count(node: Node, above: tuple[Node, ...]) -> int:
