@@ -53,5 +53,5 @@ def test_a_choice_that_nothing_beats_says_so() -> None:
 def test_without_a_plan_the_state_is_told() -> None:
     (only,) = explain(JobStory(stories.searching()))
     assert isinstance(only, Passage)
-    assert only.sentences[0] == "The job is searching."
+    assert only.sentences[0] == "State of the job: searching."
     assert "3 deployments were tried" in only.sentences[1]

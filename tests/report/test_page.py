@@ -159,6 +159,12 @@ def test_a_job_that_has_not_begun_has_a_report() -> None:
     assert "Nothing has been charged." in read(poor(view)).text
 
 
+def test_a_limit_that_is_not_kept_says_so() -> None:
+    view = stories.succeeded()
+    late = replace(view, goal=replace(view.goal, deadline_seconds=3600.0))
+    assert "deadline of 1h 00m passed by 1h 17m" in read(stories.story(late)).text
+
+
 def test_a_planned_job_shows_what_is_still_expected() -> None:
     assert "expected 40m 44s" in read(stories.story(stories.planned())).text
 

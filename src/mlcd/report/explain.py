@@ -38,8 +38,13 @@ def explain(story: JobStory) -> tuple[Passage, ...]:
 
 
 def _no_plan(view: JobView) -> tuple[str, ...]:
-    tried = f"{len(view.trials)} deployments were tried, {show_usd(view.search.usd)} spent on it."
-    return (f"The job is {view.record.state}.", tried, *([view.record.error] if view.record.error else []))
+    were = "deployment was" if len(view.trials) == 1 else "deployments were"
+    tried = f"{len(view.trials)} {were} tried, {show_usd(view.search.usd)} spent on it."
+    return (
+        f"State of the job: {view.record.state}.",
+        tried,
+        *([view.record.error] if view.record.error else []),
+    )
 
 
 def _why(story: JobStory, best: Prospect) -> tuple[str, ...]:

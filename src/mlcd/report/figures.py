@@ -97,6 +97,11 @@ def colour(number: int) -> str:
     return f"var:c{number % _COLOURS + 1}"
 
 
+def symbol(number: int) -> str:
+    """The mark of the series of that number: another one where the colours begin again."""
+    return ("circle", "square", "diamond", "triangle-up")[number // _COLOURS % 4]
+
+
 def tidy(values: Iterable[float]) -> list[float | None]:
     """Numbers short enough to read; a gap where there is none."""
     return [float(f"{value:.6g}") if isfinite(value) else None for value in values]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.run import JobState
@@ -21,6 +22,17 @@ _TONES = {
     JobState.PAUSED: "warn",
     JobState.STOPPED: "warn",
 }
+
+
+@dataclass(frozen=True)
+class _Gauge:
+    """Something that is used up: how to say it, what used it, and its limit."""
+
+    title: str
+    show: Callable[[float], str]
+    parts: dict[str, float]
+    limit: float | None
+    limit_name: str
 
 
 def head(view: JobView) -> Html:
@@ -49,29 +61,30 @@ def goal_in_words(goal: Goal) -> str:
 
 
 def _cards(view: JobView) -> Iterable[Html]:
-    expected = _expected(view)
-    yield _gauge(
-        "Time",
-        show_duration,
-        (view.search.seconds, view.spent.seconds - view.search.seconds, expected[0]),
-        view.goal.deadline_seconds,
-        "deadline",
-    )
-    yield _gauge(
-        "Money",
-        show_usd,
-        (view.search.usd, view.spent.usd - view.search.usd, expected[1]),
-        view.goal.budget_usd,
-        "budget",
+    done = view.record.state is JobState.SUCCEEDED
+    seconds, usd = _expected(view)
+    goal, spent, search = view.goal, view.spent, view.search
+    times = _parts(search.seconds, spent.seconds, seconds)
+    yield _gauge_card(_Gauge("Time", show_duration, times, goal.deadline_seconds, "deadline"), done)
+    yield _gauge_card(
+        _Gauge("Money", show_usd, _parts(search.usd, spent.usd, usd), goal.budget_usd, "budget"), done
     )
     plan = view.record.plan
     if plan is not None:
         yield _card("Deployment", str(plan.deployment), f"{show_usd(plan.deployment.usd_per_hour)} an hour")
+    failed = sum(trial.failure is not None for trial in view.trials)
     yield _card(
-        "Tried",
-        f"{len(view.trials)} deployments",
-        f"{sum(t.failure is not None for t in view.trials)} failed",
+        "Tried", counted(len(view.trials), "deployment"), f"{failed} failed" if failed else "none failed"
     )
+
+
+def counted(count: int, noun: str) -> str:
+    """'1 deployment', '8 deployments'."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _parts(search: float, spent: float, expected: float) -> dict[str, float]:
+    return {"search": max(0.0, search), "training": max(0.0, spent - search), "expected": max(0.0, expected)}
 
 
 def _expected(view: JobView) -> tuple[float, float]:
@@ -85,41 +98,40 @@ def _expected(view: JobView) -> tuple[float, float]:
     return max(0.0, total[0] - view.spent.seconds), max(0.0, total[1] - view.spent.usd)
 
 
-def _gauge(
-    title: str,
-    show: Callable[[float], str],
-    parts: tuple[float, float, float],
-    limit: float | None,
-    limit_name: str,
-) -> Html:
+def _gauge_card(gauge: _Gauge, done: bool) -> Html:
     """A bar of search, training and what is still expected, as shares of the limit or of their sum."""
-    search, training, expected = (max(0.0, part) for part in parts)
-    total = search + training + expected
+    show, limit, total = gauge.show, gauge.limit, sum(gauge.parts.values())
     whole = max(total, limit or 0.0) or 1.0
     bar = [
         tag("i", class_=kind, style=f"width:{100 * part / whole:.2f}%", title=f"{kind}: {show(part)}")
-        for kind, part in (("search", search), ("training", training), ("expected", expected))
+        for kind, part in gauge.parts.items()
     ]
     if limit is not None and limit < whole:
-        bar.append(tag("u", style=f"left:{100 * limit / whole:.2f}%", title=f"{limit_name}: {show(limit)}"))
-    key = f"search {show(search)} · training {show(training)}" + (
-        f" · expected {show(expected)}" if expected else ""
+        bar.append(
+            tag("u", style=f"left:{100 * limit / whole:.2f}%", title=f"{gauge.limit_name}: {show(limit)}")
+        )
+    key = " · ".join(
+        f"{kind} {show(part)}" for kind, part in gauge.parts.items() if part or kind != "expected"
     )
-    return _card(
-        title,
-        show(search + training),
-        tag("span", *bar, class_="bar"),
-        key,
-        _verdict(total, limit, limit_name, show),
-    )
+    spent = gauge.parts["search"] + gauge.parts["training"]
+    return _card(gauge.title, show(spent), tag("span", *bar, class_="bar"), key, _verdict(gauge, total, done))
 
 
-def _verdict(total: float, limit: float | None, name: str, show: Callable[[float], str]) -> Html:
+def _verdict(gauge: _Gauge, total: float, done: bool) -> Html:
+    """Whether the limit was kept, or as it looks now will be."""
+    name, limit, show = gauge.limit_name, gauge.limit, gauge.show
     if limit is None:
         return tag("span", f"no {name}", class_="quiet")
-    if total <= limit:
-        return tag("span", f"{name} of {show(limit)} kept, {show(limit - total)} to spare", class_="good")
-    return tag("span", f"{name} of {show(limit)} passed by {show(total - limit)}", class_="bad")
+    if total > limit:
+        return tag(
+            "span",
+            f"{name} of {show(limit)} {'passed' if done else 'in danger'} by {show(total - limit)}",
+            class_="bad",
+        )
+    kept = f"{name} of {show(limit)} kept, {show(limit - total)} to spare"
+    return tag(
+        "span", kept if done else f"{show(limit - total)} left of the {name} of {show(limit)}", class_="good"
+    )
 
 
 def _card(title: str, value: str, *notes: object) -> Html:

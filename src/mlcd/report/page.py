@@ -11,10 +11,11 @@ from pathlib import Path
 from mlcd import __version__
 from mlcd.core.view import JobStory
 from mlcd.report import sections
+from mlcd.report.belief_figures import belief_figures, panels_left_out
 from mlcd.report.figures import Figure
 from mlcd.report.gauges import head
 from mlcd.report.html import Html, data, join, tag
-from mlcd.report.search_figures import belief_figures, order_figure, panels_left_out, time_cost_figure
+from mlcd.report.search_figures import order_figure, time_cost_figure
 from mlcd.report.training_figures import training_figures
 
 

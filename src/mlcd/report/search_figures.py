@@ -1,19 +1,16 @@
-"""Charts of the search: what was tried in which order, what was believed after each step, time against cost."""
+"""Charts of the search: what was tried in which order, and time against cost of all that is known."""
 
 from __future__ import annotations
 
-from collections import Counter
-from math import inf, isfinite
+from math import inf
 
 from mlcd.core.goal import Aim
-from mlcd.core.machines import Deployment
-from mlcd.core.study import Belief, Ledger
+from mlcd.core.study import Ledger
 from mlcd.core.trial import Trial
 from mlcd.core.view import JobStory
-from mlcd.report.figures import Figure, Trace, axis, band, colour, dots, line, scale, time_unit
+from mlcd.report.figures import Figure, Trace, axis, colour, dots, line, scale, symbol, time_unit
 from mlcd.report.prospects import Prospect, chosen, pareto, prospect_of_trial, prospects
 
-MOST_PANELS = 12
 _AIMS = {
     Aim.FASTEST: "hours of training",
     Aim.CHEAPEST: "dollars of training",
@@ -24,17 +21,17 @@ _AIMS = {
 def order_figure(story: JobStory) -> Figure | None:
     """The worth of each deployment tried, in order, with the best so far and the money spent on looking."""
     trials = story.view.trials
-    if not trials:
-        return None
     worth = [_worth(story, trial) for trial in trials]
     known = [value for value in worth if value is not None]
+    if not known:
+        return None
     numbers = list(range(1, len(trials) + 1))
     allowed = [_allowed(story, trial) for trial in trials]
     best = _best_so_far([value if fits else None for value, fits in zip(worth, allowed, strict=True)])
     traces = [
         line("best so far", numbers, best, "var:c1", shape="hv", hoverinfo="skip"),
         *_measured(trials, worth, allowed),
-        *_failed(trials, max(known, default=1.0)),
+        *_failed(trials, max(known)),
         line(
             "spent on the search ($, right)", numbers, _running_usd(trials), "var:c2", dash="dot", yaxis="y2"
         ),
@@ -80,32 +77,6 @@ def time_cost_figure(story: JobStory) -> Figure | None:
     )
 
 
-def belief_figures(story: JobStory) -> tuple[Figure, ...]:
-    """For each instance type the throughput over nodes: mean and 95 % band after each trial, and what was seen."""
-    steps = story.beliefs
-    panels = _panels(story)
-    if not steps or not panels:
-        return ()
-    first = len(story.view.trials) - len(steps) + 1  # beliefs may begin later than the trials
-    return tuple(
-        Figure(
-            title=name,
-            frames=tuple(
-                _belief_frame(_on_panel(step, name), _tried(story, name, first + k), number)
-                for k, step in enumerate(steps)
-            ),
-            x=axis("nodes"),
-            y=axis("samples/s", range=[0, _ceiling(story, name)]),
-        )
-        for number, name in enumerate(panels[:MOST_PANELS])
-    )
-
-
-def panels_left_out(story: JobStory) -> int:
-    """How many instance types have no chart of their own."""
-    return max(0, len(_panels(story)) - MOST_PANELS)
-
-
 def _worth(story: JobStory, trial: Trial) -> float | None:
     prospect = prospect_of_trial(story.view, trial)
     return story.view.goal.value(prospect.seconds, prospect.usd) if prospect is not None else None
@@ -121,12 +92,12 @@ def _allowed(story: JobStory, trial: Trial) -> bool:
 def _measured(trials: tuple[Trial, ...], worth: list[float | None], allowed: list[bool]) -> list[Trace]:
     """Solid where the limits would be kept, hollow where not."""
     traces: list[Trace] = []
-    for fits, name, symbol in ((True, "measured", "circle"), (False, "would pass a limit", "circle-open")):
+    for fits, name, mark in ((True, "measured", "circle"), (False, "would pass a limit", "circle-open")):
         some = [(i, y) for i, y in enumerate(worth) if y is not None and allowed[i] is fits]
         if some:
             names = [str(trials[i].deployment) for i, _ in some]
             x, y = [float(i + 1) for i, _ in some], [value for _, value in some]
-            traces.append(dots(name, x, y, "var:c1", symbol, text=names))
+            traces.append(dots(name, x, y, "var:c1", mark, text=names))
     return traces
 
 
@@ -174,7 +145,7 @@ def _of_type(known: list[Prospect], search: Ledger, unit: float, number: int) ->
                     [total.seconds / unit for total in totals],
                     [total.usd for total in totals],
                     colour(number),
-                    "circle" if measured else "circle-open",
+                    f"{symbol(number)}{'' if measured else '-open'}",
                     size=11 if measured else 8,
                     text=[f"{one.deployment}{'' if measured else ' (believed)'}" for one in some],
                     hovertemplate="%{text}<br>%{x:.4g}, %{y:$.4g}<extra></extra>",
@@ -218,64 +189,3 @@ def _chosen_mark(story: JobStory, search: Ledger, unit: float) -> list[Trace]:
         text=[str(best.deployment)],
     )
     return [{**mark, "hovertemplate": "%{text}<br>%{x:.4g}, %{y:$.4g}<extra>chosen</extra>"}]
-
-
-def _panel(deployment: Deployment) -> str:
-    batch = f", batch {deployment.batch_size}" if deployment.batch_size is not None else ""
-    place = f", {deployment.offer.region}" if deployment.offer.region else ""
-    return f"{deployment.offer.name}{place}{batch}"
-
-
-def _panels(story: JobStory) -> list[str]:
-    """What is shown in charts of its own: the chosen kind first, then what was tried most."""
-    tried = Counter(_panel(trial.deployment) for trial in story.view.trials)
-    plan = story.view.record.plan
-    taken = _panel(plan.deployment) if plan is not None else ""
-    names = dict.fromkeys(_panel(belief.deployment) for step in story.beliefs for belief in step)
-    return sorted(names, key=lambda name: (name != taken, -tried[name]))
-
-
-def _on_panel(step: tuple[Belief, ...], name: str) -> list[Belief]:
-    return sorted((b for b in step if _panel(b.deployment) == name), key=lambda b: b.deployment.nodes)
-
-
-def _tried(story: JobStory, name: str, steps: int) -> list[tuple[int, Trial]]:
-    numbered = list(enumerate(story.view.trials, start=1))[:steps]
-    return [(number, trial) for number, trial in numbered if _panel(trial.deployment) == name]
-
-
-def _belief_frame(beliefs: list[Belief], tried: list[tuple[int, Trial]], number: int) -> tuple[Trace, ...]:
-    nodes = [float(belief.deployment.nodes) for belief in beliefs]
-    low = [max(0.0, belief.low) for belief in beliefs]
-    bands = band(nodes, low, [belief.high for belief in beliefs], colour(number))
-    mean = line("believed", nodes, [b.samples_per_second for b in beliefs], colour(number))
-    seen = [(i, trial, trial.measurement) for i, trial in tried]
-    measured = dots(
-        "measured",
-        [float(trial.deployment.nodes) for _, trial, found in seen if found],
-        [found.samples_per_second for _, _, found in seen if found],
-        "var:ink",
-        mode="markers+text",
-        size=8,
-        text=[f"{i}" for i, _, found in seen if found],
-        textposition="top center",
-    )
-    failed = dots(
-        "failed",
-        [float(trial.deployment.nodes) for _, trial, found in seen if not found],
-        [0.0 for _, _, found in seen if not found],
-        "var:bad",
-        "x",
-        mode="markers+text",
-        text=[f"{i}" for i, _, found in seen if not found],
-        textposition="top center",
-        cliponaxis=False,
-    )
-    return (*bands, mean, measured, failed)
-
-
-def _ceiling(story: JobStory, name: str) -> float:
-    """High enough for all that was seen and finally believed; the wide bands of the first steps may be cut."""
-    seen = [t.measurement.high for _, t in _tried(story, name, len(story.view.trials)) if t.measurement]
-    believed = [belief.samples_per_second for belief in _on_panel(story.beliefs[-1], name)]
-    return 1.3 * max((value for value in (*seen, *believed) if isfinite(value)), default=1.0)

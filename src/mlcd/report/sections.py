@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from mlcd.core.job import Job
+from mlcd.core.run import JobState
 from mlcd.core.study import Ledger
 from mlcd.core.units import show_duration, show_rate, show_usd
 from mlcd.core.view import JobStory, JobView
@@ -76,18 +77,19 @@ def forecast_section(story: JobStory) -> Html:
     spread_time = f"{show_duration(forecast.low_seconds)} – {show_duration(forecast.high_seconds)}"
     spread_usd = f"{show_usd(forecast.low_usd)} – {show_usd(forecast.high_usd)}"
     began = bool(story.view.run.attempts)
+    done = story.view.record.state is JobState.SUCCEEDED
     rows = [
         (
             "training time",
             show_duration(forecast.seconds),
             spread_time,
-            *_beside(forecast.seconds, fact.seconds, began),
+            *_beside(forecast.seconds, fact.seconds, began, done),
         ),
         (
             "training cost",
             show_usd(forecast.usd),
             spread_usd,
-            *_beside(forecast.usd, fact.usd, began, money=True),
+            *_beside(forecast.usd, fact.usd, began, done, money=True),
         ),
         (
             "total time",
@@ -200,8 +202,9 @@ def _prices(story: JobStory) -> str:
     return "; ".join(sorted(source for source in sources if source))
 
 
-def _beside(expected: float, fact: float, began: bool, money: bool = False) -> tuple[str, str]:
+def _beside(expected: float, fact: float, began: bool, done: bool, money: bool = False) -> tuple[str, str]:
+    """The fact as it is now, and how far off the forecast was once it is final."""
     if not began:
         return "–", ""
     shown = show_usd(fact) if money else show_duration(fact)
-    return shown, f"{fact / expected - 1:+.1%}" if expected > 0 else ""
+    return shown, f"{fact / expected - 1:+.1%}" if done and expected > 0 else ""
