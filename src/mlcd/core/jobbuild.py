@@ -20,7 +20,8 @@ from mlcd.core.job import (
     Target,
     Work,
 )
-from mlcd.core.jobkeys import JobKeys, MachineKeys, ResourcesKeys, Surroundings, WorkKeys
+from mlcd.core.jobaround import Surroundings
+from mlcd.core.jobkeys import JobKeys, MachineKeys, ResourcesKeys, WorkKeys
 from mlcd.core.jobvalues import likely_direction
 
 _LARGEST_SCRIPT = 1_000_000  # bytes

@@ -24,8 +24,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from mlcd.core.job import Job
+from mlcd.core.jobaround import Surroundings
 from mlcd.core.jobbuild import build_job
-from mlcd.core.jobkeys import SHORT_FORMS, UNUSED, UNUSED_RESOURCES, JobKeys, Surroundings
+from mlcd.core.jobkeys import SHORT_FORMS, UNUSED, UNUSED_RESOURCES, JobKeys
 from mlcd.core.jobproblems import invalid_job, problems_of
 from mlcd.core.jobyaml import Document, Problem, read_yaml
 from mlcd.errors import InvalidJobError

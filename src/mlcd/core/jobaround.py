@@ -1,0 +1,131 @@
+"""The values of a job file that depend on what is around it: its folder, the time, and what the caller gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from pydantic import ValidationInfo
+
+from mlcd.core import jobvalues as read
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a job file is read against: its folder, the time, and the values given beside it."""
+
+    base: Path
+    now: float
+    envs: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    environ: Mapping[str, str] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+
+    def path(self, words: str) -> Path:
+        """An absolute path, with ${VARIABLES} filled in."""
+        try:
+            return self.base / Path(self.filled(words)).expanduser()
+        except RuntimeError as error:
+            raise ValueError(f"{read.shown(words)} names no home folder") from error
+
+    def filled(self, words: str) -> str:
+        """The words with the variables of 'envs' filled in."""
+        return Template(words).safe_substitute(self.envs)
+
+
+def read_workdir(value: Any, info: ValidationInfo) -> str:
+    """The working directory as an absolute path; it must be there."""
+    if isinstance(value, dict):
+        raise ValueError(
+            "a repository is not fetched by mlcd; clone it and give its folder, or clone it in 'setup'"
+        )
+    folder = _around(info).path(read.filled_text(value))
+    if not _on_disk(folder):
+        raise ValueError(f"there is no folder {folder}")
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is not a folder")
+    return str(folder.resolve())
+
+
+def read_deadline(value: Any, info: ValidationInfo) -> datetime | float:
+    """The deadline; it must not have passed."""
+    deadline = read.moment_or_seconds(value)
+    if isinstance(deadline, datetime) and deadline.timestamp() <= _around(info).now:
+        raise ValueError(f"{read.shown(value)} is in the past")
+    return deadline
+
+
+def read_mounts(value: Any, info: ValidationInfo) -> dict[str, str]:
+    """Where → absolute path here; buckets are left out with a notice."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{read.shown(value)} is not a mapping of paths")
+    mounts = {_around(info).filled(where): _mount(where, what, info) for where, what in value.items()}
+    return {where: path for where, path in mounts.items() if path is not None}
+
+
+def _mount(where: str, what: Any, info: ValidationInfo) -> str | None:
+    source = what.get("source") if isinstance(what, dict) else what
+    if not isinstance(source, str) or "://" in source:
+        if not isinstance(what, dict | str):
+            raise ValueError(f"{read.shown(what)} is not what '{where}' could be")
+        _around(info).notices.append(
+            f"file_mounts: '{where}' is a bucket, which mlcd does not mount; fetch it in 'setup'."
+        )
+        return None
+    path = _around(info).path(read.filled_text(source))
+    if not _on_disk(path):
+        raise ValueError(f"there is nothing at {path}, wanted as '{where}'")
+    return str(path.resolve())
+
+
+def _on_disk(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name too long to exist, or a folder that may not be looked into
+        return False
+
+
+def read_envs(value: Any, info: ValidationInfo) -> dict[str, str]:
+    """The environment variables with their values."""
+    around = _around(info)
+    return _variables(value, around.envs, around.environ)
+
+
+def read_secrets(value: Any, info: ValidationInfo) -> dict[str, str]:
+    """The secrets with their values: a mapping, or a list of names to look up."""
+    around = _around(info)
+    named = dict.fromkeys(read.texts(value)) if isinstance(value, list) else value
+    return _variables(named, around.secrets, around.environ)
+
+
+def _variables(value: Any, given: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables with their values; what has none in the file comes from the caller or the environment."""
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"{'a list' if isinstance(value, list) else 'this'} is not a mapping of names to values"
+        )
+    names = [read.env_name(name) for name in value]
+    found = {**environ, **{name: each for name, each in value.items() if each is not None}, **given}
+    if missing := [name for name in names if name not in found]:
+        raise ValueError(f"{', '.join(missing)} has no value; give it with the command or in the environment")
+    if odd := [name for name in names if not isinstance(found[name], str | int | float)]:
+        raise ValueError(f"{', '.join(odd)} is not a text")
+    return {name: str(found[name]) for name in [*names, *(name for name in given if name not in value)]}
+
+
+def read_outputs(value: Any, info: ValidationInfo) -> tuple[str, ...]:
+    """Patterns of the files that make up the model."""
+    if isinstance(value, dict):  # SkyPilot's: a place and its size, for its planner
+        _around(info).notices.append("outputs as a mapping is not used by mlcd.")
+        return ()
+    return read.inside_paths(value)
+
+
+def _around(info: ValidationInfo) -> Surroundings:
+    around = info.context
+    assert isinstance(around, Surroundings)
+    return around
