@@ -64,6 +64,7 @@ class Task:
     max_seconds: float | None = None  # the cloud ends it by itself after that, whoever is watching
     samples: float = 0.0  # still to do; 0: until the program ends
     samples_before: float = 0.0  # done by earlier attempts
+    samples_per_epoch: float = 0.0  # the size of the data set, where the job tells it
     until: Target | None = None
     measuring_seconds: float = 0.0  # of a probe: warm-up and measuring, if all goes well
 

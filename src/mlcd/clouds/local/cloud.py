@@ -41,7 +41,7 @@ class LocalCloud:
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
         self._settings = settings.local
-        self._home = settings.home.absolute() / "local"
+        self.home = settings.home.absolute() / "local"
         self._specs: dict[Handle, Spec] = {}
         self._followers: dict[Handle, Follower] = {}
 
@@ -54,7 +54,7 @@ class LocalCloud:
     def launch(self, task: Task, deployment: Deployment, secrets: Mapping[str, str]) -> Handle:
         """Start a supervisor for the task, unless it ever had one."""
         spec = self._spec(task, deployment)
-        files = task_files(self._home, task.id)
+        files = task_files(self.home, task.id)
         try:
             files.root.mkdir(parents=True, exist_ok=True)
             working_folder(task, files).root.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ class LocalCloud:
 
     def status(self, handle: Handle) -> TaskStatus:
         """What the supervisor wrote last; LOST when it is gone without last words."""
-        files = task_files(self._home, handle)
+        files = task_files(self.home, handle)
         spec = self._read_spec(files)
         if spec is None:
             return TaskStatus(TaskState.LOST, reason="nothing is known of it on this computer")
@@ -80,7 +80,7 @@ class LocalCloud:
 
     def stop(self, handle: Handle) -> None:
         """Ask the supervisor to end it; where there is none, end what is left of it."""
-        files = task_files(self._home, handle)
+        files = task_files(self.home, handle)
         state = files.read_state()
         if not files.root.is_dir() or (state is not None and state.state.ended):
             return
@@ -94,7 +94,7 @@ class LocalCloud:
 
     def owned(self) -> Iterable[Owned]:
         """Every task whose supervisor or processes live."""
-        tasks = self._home / "tasks"
+        tasks = self.home / "tasks"
         folders = set(tasks.iterdir()) if tasks.is_dir() else set()
         orphans = marked_tasks(tasks)
         everything = (TaskFiles(folder) for folder in sorted(folders | orphans))
@@ -107,7 +107,7 @@ class LocalCloud:
         hardware = find_hardware(self._settings)
         gpus = tuple(gpu.id for gpu in hardware.gpus if gpu.model == deployment.offer.instance.gpu_model)
         _check_capacity(deployment, hardware, len(gpus))
-        return Spec(task, deployment, str(self._home), hardware.cores, gpus, self.clock.now())
+        return Spec(task, deployment, str(self.home), hardware.cores, gpus, self.clock.now())
 
     def _read_spec(self, files: TaskFiles) -> Spec | None:
         spec = self._specs.get(files.id) or files.read_spec()
@@ -135,7 +135,7 @@ class LocalCloud:
             return Progress()
         if files.id not in self._followers:
             folder = working_folder(spec.task, files)
-            self._followers[files.id] = Follower(spec.task, folder, state.started_at)
+            self._followers[files.id] = Follower(spec, folder, state.started_at)
         return replace(self._followers[files.id].progress(), usage=state.usage)
 
     def _charges(self, deployment: Deployment, state: State) -> tuple[Charge, ...]:

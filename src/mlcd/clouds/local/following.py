@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import time
+
+from mlcd.clouds.local.files import Spec
+from mlcd.clouds.log_progress import LogProgress, combine
 from mlcd.clouds.progress_files import ProgressReader
 from mlcd.core.progress import Progress
-from mlcd.core.task import Task, TaskFolder
+from mlcd.core.task import TaskFolder
 
 
 class Follower:
-    """Reads what the ranks report and, where they do not, what the log tells."""
+    """Reads what the ranks report and what the log tells; a pattern that the user gave goes before the reports."""
 
-    def __init__(self, task: Task, folder: TaskFolder, started_at: float) -> None:
-        self._task = task
+    def __init__(self, spec: Spec, folder: TaskFolder, started_at: float) -> None:
+        self._task = spec.task
         self._started_at = started_at
         self._reports = ProgressReader(folder.progress, started_at)
+        self._log = LogProgress(
+            folder.log(),
+            spec.task.progress.pattern,
+            started_at,
+            samples_per_step=float(spec.deployment.batch_size or 0),
+            samples_per_epoch=spec.task.samples_per_epoch,
+            samples_before=spec.task.samples_before,
+        )
 
     def progress(self) -> Progress:
         """All that is known by now; seconds count from the moment that the task began to cost money."""
-        return self._reports.read()
+        reported, logged = self._reports.read(), self._log.read(time.time())
+        return combine(logged, reported) if self._task.progress.pattern else combine(reported, logged)
 
     def samples_at(self, moment: float) -> float:
         """Samples of the whole job that were done at a moment (seconds since the epoch), rather too few than too many."""

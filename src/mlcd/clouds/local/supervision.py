@@ -72,10 +72,10 @@ class Supervision:
         except MlcdError as error:
             return Ending(TaskState.FAILED, str(error))
         except OSError as error:
-            traceback.print_exc()
+            _note_cause()
             return Ending(TaskState.FAILED, self._in_words(error))
         except Exception as error:  # whatever it is, the nodes must be ended and the cause told
-            traceback.print_exc()
+            _note_cause()
             return Ending(TaskState.FAILED, f"mlcd's own error: {error!r}; see {self._files.log}")
         return Ending(TaskState.SUCCEEDED, exit_code=0)
 
@@ -126,7 +126,7 @@ class Supervision:
             folder=node.copy / self._task.checkpoint_path,
             into=checkpoint_folder(self._task, self._folder),
             keep=self._task.checkpoint_keep,
-            samples_at=Follower(self._task, self._folder, started_at).samples_at,
+            samples_at=Follower(self._spec, self._folder, started_at).samples_at,
             task_id=self._task.id,
             say=node.say,
         )
@@ -181,7 +181,7 @@ class Supervision:
             if self._ready:
                 collect_outputs(self._nodes[0].copy, self._before, self._task.outputs, self._folder.outputs)
         except OSError as error:
-            traceback.print_exc()
+            _note_cause()
             return f"{self._in_words(error)}; what it made is in {copies_folder(self._folder)}"
         shutil.rmtree(copies_folder(self._folder), ignore_errors=True)
         return ""
@@ -214,3 +214,9 @@ class Supervision:
     @property
     def _nodes(self) -> list[LocalNode]:
         return [prepared.node for prepared in self._ready]
+
+
+def _note_cause() -> None:
+    """Leave the traceback in the supervisor's log; a full disk may refuse it, and that must not matter."""
+    with suppress(OSError):
+        traceback.print_exc()
