@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from mlcd.clouds.local.diagnosis import log_tail
-from mlcd.clouds.local.files import Spec, State, TaskFiles, task_files, working_folder
+from mlcd.clouds.local.files import Spec, State, TaskFiles, copies_folder, task_files, working_folder
 from mlcd.clouds.local.following import Follower
 from mlcd.clouds.local.hardware import Hardware, find_hardware
 from mlcd.clouds.local.offers import make_offers
@@ -216,6 +217,9 @@ def _settle(files: TaskFiles, state: State) -> State:
     )
     with suppress(OSError):
         files.write_state(lost)
+    spec = files.read_spec()
+    if spec is not None:
+        shutil.rmtree(copies_folder(working_folder(spec.task, files)), ignore_errors=True)
     return lost
 
 

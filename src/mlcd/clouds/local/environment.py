@@ -77,7 +77,7 @@ def _contract(task: Task, folder: TaskFolder) -> dict[str, str]:
         "MLCD_CHECKPOINT_DIR": str(checkpoint_folder(task, folder)),
         "MLCD_CHECKPOINT_KEEP": str(task.checkpoint_keep),
         "MLCD_OUTPUT_DIR": str(folder.outputs),
-        "MLCD_SAMPLES_BEFORE": repr(task.samples_before),
-        **({"MLCD_WORK_SAMPLES": repr(task.samples_before + task.samples)} if task.samples else {}),
+        "MLCD_SAMPLES_BEFORE": f"{task.samples_before:.0f}",
+        **({"MLCD_WORK_SAMPLES": f"{task.samples_before + task.samples:.0f}"} if task.samples else {}),
         **({"MLCD_TARGET": json.dumps(to_data(task.until))} if task.until is not None else {}),
     }

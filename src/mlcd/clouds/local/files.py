@@ -124,6 +124,11 @@ def working_folder(task: Task, files: TaskFiles) -> TaskFolder:
     return TaskFolder(Path(task.folder) if task.folder else files.root / "files")
 
 
+def copies_folder(folder: TaskFolder) -> Path:
+    """Where the working copies are while the task lives."""
+    return folder.root / "nodes"
+
+
 def write_atomically(file: Path, text: str) -> None:
     """Write a file such that no one ever reads half of it."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")

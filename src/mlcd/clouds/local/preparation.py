@@ -12,7 +12,7 @@ from typing import TypeVar
 from mlcd import registry
 from mlcd.clouds.local.copies import LARGE_BYTES, copy_workdir, mount
 from mlcd.clouds.local.environment import checkpoint_folder, node_environment, with_bundle
-from mlcd.clouds.local.files import Spec
+from mlcd.clouds.local.files import Spec, copies_folder
 from mlcd.clouds.local.nodes import LocalNode
 from mlcd.clouds.local.places import Taken
 from mlcd.clouds.local.snapshots import put_back
@@ -32,11 +32,6 @@ class Prepared:
 
     node: LocalNode
     processes: tuple[Process, ...]
-
-
-def copies_folder(folder: TaskFolder) -> Path:
-    """Where the working copies are while the task lives."""
-    return folder.root / "nodes"
 
 
 def prepare(

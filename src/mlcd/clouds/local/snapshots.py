@@ -54,10 +54,13 @@ class Snapshots:
             return
         self._looked_at = time.monotonic()
         files = signature(self._folder)
+        samples = self._samples_at(
+            changed_at(files)
+        )  # asked each time: a log's lines get their time when they are read
         if files == self._committed:
             self._restless_since = None
         elif self._at_rest(files):
-            self._copying = threading.Thread(target=self._commit, args=(files,), name="checkpoint")
+            self._copying = threading.Thread(target=self._commit, args=(files, samples), name="checkpoint")
             self._copying.start()
 
     def finish(self, trusted: bool, ended_at: float) -> None:
@@ -66,7 +69,7 @@ class Snapshots:
             self._copying.join()
         files = signature(self._folder)
         if files != self._committed and (trusted or ended_at - changed_at(files) >= QUIET_SECONDS):
-            self._commit(files)
+            self._commit(files, self._samples_at(changed_at(files)))
 
     def _at_rest(self, files: Signature) -> bool:
         now = time.monotonic()
@@ -74,9 +77,9 @@ class Snapshots:
         restless = now - self._restless_since > RESTLESS_SECONDS
         return restless or time.time() - changed_at(files) >= QUIET_SECONDS
 
-    def _commit(self, files: Signature) -> None:
+    def _commit(self, files: Signature, samples: float) -> None:
         try:
-            if commit(self._folder, self._into, self._samples_at(changed_at(files)), self._task_id):
+            if commit(self._folder, self._into, samples, self._task_id):
                 self._committed = files
                 self._restless_since = None
                 prune(self._into, self._keep)

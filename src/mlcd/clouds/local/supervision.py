@@ -18,12 +18,12 @@ from pathlib import Path
 from mlcd.clouds.local.copies import Signatures, signatures
 from mlcd.clouds.local.diagnosis import OUT_OF_MEMORY, diagnose, shown
 from mlcd.clouds.local.environment import checkpoint_folder
-from mlcd.clouds.local.files import Spec, TaskFiles, working_folder
+from mlcd.clouds.local.files import Spec, TaskFiles, copies_folder, working_folder
 from mlcd.clouds.local.following import Follower
 from mlcd.clouds.local.nodes import LocalNode, end_nodes
 from mlcd.clouds.local.outputs import collect_outputs
 from mlcd.clouds.local.places import Places
-from mlcd.clouds.local.preparation import Prepared, copies_folder, prepare
+from mlcd.clouds.local.preparation import Prepared, prepare
 from mlcd.clouds.local.processes import end_marked, oom_kills
 from mlcd.clouds.local.recorder import FULL, Recorder, disk_is_full
 from mlcd.clouds.local.snapshots import Snapshots
