@@ -82,6 +82,13 @@ def test_resume_takes_new_limits_and_accepts_the_plan(mlcd: Command) -> None:
     assert client.names() == ["resume", "confirm", "follow"]
 
 
+def test_resume_tells_only_what_is_new(mlcd: Command) -> None:
+    client = FakeClient(acts=[[stories.training()] * 9], current=stories.planned())
+    out = mlcd("resume", "j-7f3a", "--yes", client=client).out
+    assert "Trial 3" not in out
+    assert "Chosen    4 × p3.2xlarge" in out
+
+
 def test_resume_without_yes_leaves_a_plan_waiting(mlcd: Command) -> None:
     client = FakeClient(acts=[[stories.planned()]], current=stories.planned())
     assert mlcd("resume", "j-7f3a", client=client).code == 101

@@ -39,10 +39,16 @@ def test_plain_output_fits_80_columns_but_for_events_and_has_no_control_characte
 
 def test_each_event_is_told_once(mlcd: Command) -> None:
     done = mlcd(
-        "run", "job.yaml", "--yes", client=FakeClient(acts=[[stories.training()] * 9 + [stories.succeeded()]])
+        "run",
+        "job.yaml",
+        "--yes",
+        client=FakeClient(acts=[[stories.searching()] * 9 + [stories.succeeded()]]),
     )
     for event in stories.events():
-        assert done.out.count(f"  {event.message}\n") == 1
+        assert done.out.count(f"  {event.message}\n") == (event.kind != "plan")
+    before, after = done.out.split("Chosen    ")  # the plan stands in the place of its event
+    assert "Trial 8" in before
+    assert "Node 2 was lost" in after
 
 
 def test_overrides_carry_the_job_file_s_own_keys(mlcd: Command) -> None:
@@ -124,7 +130,7 @@ def test_run_asks_and_trains_when_told_so(mlcd: Command, someone_answers: Callab
     assert "Train on 4 × p3.2xlarge, batch 256 for about 40m 44s and $8.31?" in done.out
     assert client.names()[-2:] == ["confirm", "follow"]
     assert done.code == 0
-    assert done.out.count("Chosen") == 2  # the event and the plan: not shown again after the question
+    assert done.out.count("Chosen") == 1
 
 
 def test_run_does_not_train_when_told_no(mlcd: Command, someone_answers: Callable[[str], None]) -> None:

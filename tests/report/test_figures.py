@@ -65,7 +65,10 @@ def test_time_and_cost_show_the_choice_and_both_limits() -> None:
 def test_a_limit_far_away_does_not_squeeze_the_picture() -> None:
     view = stories.succeeded()
     far = replace(view, goal=replace(view.goal, budget_usd=1e6))
-    assert "budget" not in names(time_cost_figure(stories.story(far)))
+    figure = time_cost_figure(stories.story(far))
+    assert figure is not None
+    assert "budget" not in names(figure)
+    assert figure.title == "Time against cost (outside the picture: the budget at $1,000,000.00)"
 
 
 def test_a_story_without_trials_has_no_search_charts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Protocol, Self
@@ -70,19 +71,34 @@ class PlainLines(Silent):
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console or out()
         self.clock = clock
+        self._waiting: deque[Event] = deque()
         self._plan_shown = False
         self._told_at = clock()
         self._told_share = 0.0
 
     def show(self, view: JobView, events: Sequence[Event]) -> None:
-        """The events, the plan once it is there, and the training's progress."""
-        for event in events:
+        """The training's progress, the events, and in the place of the plan's event the plan itself.
+
+        The events may be newer than the view: those from the plan on wait until the view has the plan.
+        """
+        self._progress(view)
+        self._waiting.extend(events)
+        while self._waiting and (self._waiting[0].kind != "plan" or view.record.plan is not None):
+            self._tell(view, self._waiting.popleft())
+        if has_plan_to_show(view):
+            self._show_plan(view)
+
+    def _tell(self, view: JobView, event: Event) -> None:
+        if event.kind == "plan":
+            self._show_plan(view)
+        else:
             after = show_duration(max(0.0, event.at - view.record.submitted_at))
             self._line(f"+{after}  {event.message}")
-        if not self._plan_shown and has_plan_to_show(view):
+
+    def _show_plan(self, view: JobView) -> None:
+        if not self._plan_shown:
             self._plan_shown = True
             self.console.print(plan_lines(view))
-        self._progress(view)
 
     def _progress(self, view: JobView) -> None:
         share, now = training_share(view), self.clock()
@@ -181,7 +197,9 @@ def training_picture(view: JobView, share: float) -> RenderableType:
     live, plan = view.live, view.record.plan
     where = live.deployment if live is not None else plan.deployment if plan is not None else ""
     bar = Table.grid(padding=(0, 1))
-    bar.add_row(ProgressBar(total=1.0, completed=share, width=40), f"{share:.1%}", _left(view))
+    bar.add_row(
+        ProgressBar(total=1.0, completed=share, width=40, complete_style="cyan"), f"{share:.1%}", _left(view)
+    )
     parts: list[RenderableType] = [printable(f"Training on {where}{_stretch(view)}", "bold"), bar]
     if live is not None:
         done = f"{live.samples:,.0f} samples, {show_rate(live.samples_per_second)}"

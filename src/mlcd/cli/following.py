@@ -25,13 +25,15 @@ _TAIL_LINES = 15
 class Following:
     """One job followed by one command, over a question in the middle if need be."""
 
-    def __init__(self, client: Client, job_id: str, *, as_json: bool, json_lines: bool = False) -> None:
+    def __init__(
+        self, client: Client, job_id: str, *, as_json: bool, json_lines: bool = False, after: int = 0
+    ) -> None:
         self.client = client
         self.job_id = job_id
         self.as_json = as_json or json_lines
         self.json_lines = json_lines
         self._display = self._choose_display()
-        self._seen = 0
+        self._seen = after  # the number of the last event that is not told
 
     def until_rest(self) -> JobView:
         """Show the job until it rests; Ctrl-C leaves it running and ends the command."""

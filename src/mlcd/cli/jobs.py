@@ -126,6 +126,7 @@ def resume(
         mlcd resume digits-3f2a1c --budget 30
     """
     client = client_of(context)
+    told = max((event.number for event in client.events(job)), default=0)
     view = client.resume(job, budget_usd=budget, deadline=deadline)
     if yes:
         client.confirm(view.record.id)
@@ -133,7 +134,7 @@ def resume(
         view = client.view(view.record.id)
         show_json(view) if json else show(f"{view.record.id} goes on.", *what_next(view))
         return
-    raise typer.Exit(carry_out(client, Following(client, view.record.id, as_json=json)))
+    raise typer.Exit(carry_out(client, Following(client, view.record.id, as_json=json, after=told)))
 
 
 def report(

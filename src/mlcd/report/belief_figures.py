@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import isfinite
+from math import ceil, isfinite
 
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief
@@ -28,7 +28,7 @@ def belief_figures(story: JobStory) -> tuple[Figure, ...]:
                 _belief_frame(_on_panel(step, name), _tried(story, name, first + k), number)
                 for k, step in enumerate(steps)
             ),
-            x=axis("nodes"),
+            x=axis("nodes", tick0=1, dtick=_node_step(story, name)),
             y=axis("samples/s", range=[0, _ceiling(story, name)]),
         )
         for number, name in enumerate(panels[:MOST_PANELS])
@@ -68,7 +68,9 @@ def _belief_frame(beliefs: list[Belief], tried: list[tuple[int, Trial]], number:
     nodes = [float(belief.deployment.nodes) for belief in beliefs]
     low = [max(0.0, belief.low) for belief in beliefs]
     bands = band(nodes, low, [belief.high for belief in beliefs], colour(number))
-    mean = line("believed", nodes, [b.samples_per_second for b in beliefs], colour(number))
+    means = [belief.samples_per_second for belief in beliefs]
+    alone = {"mode": "lines+markers"} if len(nodes) == 1 else {}  # a line through one point is not seen
+    mean = line("believed", nodes, means, colour(number), **alone)
     seen = [(i, trial, trial.measurement) for i, trial in tried]
     measured = dots(
         "measured",
@@ -92,6 +94,12 @@ def _belief_frame(beliefs: list[Belief], tried: list[tuple[int, Trial]], number:
         cliponaxis=False,
     )
     return (*bands, mean, measured, failed)
+
+
+def _node_step(story: JobStory, name: str) -> int:
+    """Between two ticks: whole nodes, and not too many of them."""
+    most = max((belief.deployment.nodes for belief in _on_panel(story.beliefs[-1], name)), default=1)
+    return max(1, ceil(most / 8))
 
 
 def _ceiling(story: JobStory, name: str) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mlcd.core.goal import Goal
+from mlcd.core.plan import Plan
 from mlcd.core.study import Ledger
 from mlcd.core.trial import Trial
 from mlcd.core.units import show_duration, show_usd
@@ -25,12 +26,12 @@ class Passage:
 
 def explain(story: JobStory) -> tuple[Passage, ...]:
     """Everything that a reader may ask of the choice, from the numbers in the story alone."""
-    best = chosen(story)
-    if best is None:
+    best, plan = chosen(story), story.view.record.plan
+    if best is None or plan is None:
         return (Passage("No deployment is chosen", _no_plan(story.view)),)
     known = prospects(story)
     passages = (
-        Passage("Why this deployment", _why(story, best)),
+        Passage("Why this deployment", _why(plan)),
         Passage("What was not taken, and why", _rejected(story, best)),
         Passage("What better would take", (_twice_as_fast(best, known), _half_as_dear(best, known))),
     )
@@ -47,34 +48,18 @@ def _no_plan(view: JobView) -> tuple[str, ...]:
     )
 
 
-def _why(story: JobStory, best: Prospect) -> tuple[str, ...]:
-    plan = story.view.record.plan
-    reason = plan.reason if plan is not None else ""
-    spread = f"{show_duration(best.low_seconds)} to {show_duration(best.high_seconds)}"
-    expected = (
-        f"{best.deployment}: the training is expected to take {show_duration(best.seconds)} ({spread}) "
-        f"and {show_usd(best.usd)}."
-    )
-    search = plan.search if plan is not None else story.view.search
-    return (reason, expected, *_limits(story.view.goal, best.total(search)))
-
-
-def _limits(goal: Goal, total: Ledger) -> Iterable[str]:
-    """How the totals, search included, stand against each limit."""
-    if goal.deadline_seconds is not None:
-        yield (
-            f"With the search that is {show_duration(total.seconds)} of the "
-            f"{show_duration(goal.deadline_seconds)} until the deadline."
-        )
-    if goal.budget_usd is not None:
-        yield f"With the search that is {show_usd(total.usd)} of the {show_usd(goal.budget_usd)} budget."
+def _why(plan: Plan) -> tuple[str, ...]:
+    forecast = plan.forecast
+    time = f"{show_duration(forecast.low_seconds)} to {show_duration(forecast.high_seconds)}"
+    money = f"{show_usd(forecast.low_usd)} to {show_usd(forecast.high_usd)}"
+    return (plan.reason, f"Nineteen times in twenty the training should take {time} and cost {money}.")
 
 
 def _rejected(story: JobStory, best: Prospect) -> tuple[str, ...]:
     reasons = _reasons(story, best)
     told = [f"{name}: {why}" for name, why in list(reasons.items())[:_MOST_REJECTED]]
     if len(reasons) > _MOST_REJECTED:
-        told.append(f"{len(reasons) - _MOST_REJECTED} more were tried and not taken.")
+        told.append(f"{len(reasons) - _MOST_REJECTED} more were not taken either.")
     return (*told, *_untried(story))
 
 

@@ -96,7 +96,7 @@ def _beliefs(story: JobStory) -> Html:
     steps, left_out = len(figures[0].frames), panels_left_out(story)
     title = tag("h3", "What the search believed")
     told = "Mean and 95 % band of the throughput over nodes; the numbers are the trials in their order."
-    more = f" {left_out} more kinds of machines are not drawn." if left_out else ""
+    more = f" {left_out} more kinds of machines and batch sizes are not drawn." if left_out else ""
     return join(
         (title, tag("p", told, more, class_="quiet"), _charts("beliefs", figures, _slider(steps, story)))
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from math import inf
 
-from mlcd.core.goal import Aim
+from mlcd.core.goal import Aim, Goal
 from mlcd.core.study import Ledger
 from mlcd.core.trial import Trial
+from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import JobStory
 from mlcd.report.figures import Figure, Trace, axis, colour, dots, line, scale, symbol, time_unit
 from mlcd.report.prospects import Prospect, chosen, pareto, prospect_of_trial, prospects
@@ -65,10 +66,10 @@ def time_cost_figure(story: JobStory) -> Figure | None:
     traces = [_front(known, search, unit)]
     for number, name in enumerate(types):
         traces += _of_type([one for one in known if one.deployment.offer.name == name], search, unit, number)
-    traces += _limit_lines(story, totals, unit)
+    traces += _limit_lines(story.view.goal, totals, unit)
     traces += _chosen_mark(story, search, unit)
     return Figure(
-        "Time against cost",
+        f"Time against cost{_beyond(story.view.goal, totals)}",
         (tuple(traces),),
         x=axis(
             f"total time ({unit_name}), search included", **scale(total.seconds / unit for total in totals)
@@ -156,22 +157,36 @@ def _of_type(known: list[Prospect], search: Ledger, unit: float, number: int) ->
     return traces
 
 
-def _limit_lines(story: JobStory, totals: list[Ledger], unit: float) -> list[Trace]:
+def _limit_lines(goal: Goal, totals: list[Ledger], unit: float) -> list[Trace]:
     """The limits, where they lie near enough to the deployments not to squeeze them into a corner."""
-    goal = story.view.goal
-    longest, dearest = max(total.seconds for total in totals), max(total.usd for total in totals)
-    shortest, cheapest = min(total.seconds for total in totals), min(total.usd for total in totals)
+    times, costs = [total.seconds / unit for total in totals], [total.usd for total in totals]
     style = {"dash": "dash", "width": 1.5, "mode": "lines+text", "showlegend": False, "hoverinfo": "skip"}
     traces: list[Trace] = []
-    if goal.deadline_seconds is not None and shortest / 3 <= goal.deadline_seconds <= longest * 3:
+    if goal.deadline_seconds is not None and _near(goal.deadline_seconds / unit, times):
         x = goal.deadline_seconds / unit
         words = {"text": ["", "deadline"], "textposition": "middle right"}
-        traces.append(line("deadline", [x, x], [cheapest, dearest], "var:bad", **words, **style))
-    if goal.budget_usd is not None and cheapest / 3 <= goal.budget_usd <= dearest * 3:
-        ends = [shortest / unit, longest / unit]
+        traces.append(line("deadline", [x, x], [min(costs), max(costs)], "var:bad", **words, **style))
+    if goal.budget_usd is not None and _near(goal.budget_usd, costs):
         words = {"text": ["", "budget"], "textposition": "top left"}
+        ends = [min(times), max(times)]
         traces.append(line("budget", ends, [goal.budget_usd] * 2, "var:bad", **words, **style))
     return traces
+
+
+def _beyond(goal: Goal, totals: list[Ledger]) -> str:
+    """The limits that lie too far off to be drawn, in words."""
+    far = []
+    if goal.deadline_seconds is not None and not _near(
+        goal.deadline_seconds, [total.seconds for total in totals]
+    ):
+        far.append(f"the deadline at {show_duration(goal.deadline_seconds)}")
+    if goal.budget_usd is not None and not _near(goal.budget_usd, [total.usd for total in totals]):
+        far.append(f"the budget at {show_usd(goal.budget_usd)}")
+    return f" (outside the picture: {', '.join(far)})" if far else ""
+
+
+def _near(limit: float, values: list[float]) -> bool:
+    return min(values) / 1.5 <= limit <= max(values) * 1.5
 
 
 def _chosen_mark(story: JobStory, search: Ledger, unit: float) -> list[Trace]:
