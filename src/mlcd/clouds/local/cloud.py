@@ -28,6 +28,7 @@ from mlcd.core.task import Charge, Handle, Owned, Task, TaskState, TaskStatus
 from mlcd.errors import CloudError, NoCapacityError
 from mlcd.settings import Settings
 
+PROGRAM_START_SECONDS = 4.0  # importing a framework and reading the data, until a probe has shown it
 LAUNCH_SECONDS = 10.0  # to wait for another process that launches the same task
 
 
@@ -36,7 +37,6 @@ class LocalCloud:
 
     name = "local"
     poll_seconds = 0.2
-    probe_time = ProbeTime(first_seconds=15.0, step_seconds=1.0, nodes_per_step=1)
     start_seconds: float | None = None  # that depends on the program alone
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
@@ -51,6 +51,10 @@ class LocalCloud:
         return make_offers(
             find_hardware(self._settings), self._settings, moment(self.clock.now()).date().isoformat()
         )
+
+    def expected_probe(self, measuring_seconds: float) -> ProbeTime:
+        """The program's start, unknown as yet, and the measuring."""
+        return ProbeTime(PROGRAM_START_SECONDS + measuring_seconds, step_seconds=1.0, nodes_per_step=1)
 
     def launch(self, task: Task, deployment: Deployment, secrets: Mapping[str, str]) -> Handle:
         """Start a supervisor for the task, unless it ever had one."""
