@@ -1,8 +1,14 @@
 """When the training should end: the work is done, the target is reached, or SIGTERM came.
 
 Ranks that train together must end at the same step, or one waits for the others for ever. Whether the work is done all
-ranks see alike. A SIGTERM or a target comes to one of them first: it proposes a step a little ahead through the store of
-the process group, the others look there twice a second, and all end when they get to that step.
+ranks see alike. A SIGTERM or a target may come to one of them first, so they agree through the store of their process
+group, whatever the pace of each:
+
+    wanted    one rank says so; every rank's thread looks for it twice a second
+    heard     a rank that has seen it counts itself in, and from then on looks into the store after every step
+    step      when all have heard, the first to come by sets a step that is ahead of it
+
+No rank can have done that step before it was set, since it takes all of them to do it; so none misses it.
 """
 
 from __future__ import annotations
@@ -10,13 +16,15 @@ from __future__ import annotations
 import math
 import signal
 import threading
+import time
 from typing import Any
 
 from mlcd.worker import ranks
 from mlcd.worker.counts import Counts
 from mlcd.worker.environment import Environment
 
-_AHEAD_SECONDS = 1.5  # three looks at the store
+_ALONE_SECONDS = 4.0  # for the others to hear; then a rank saves what it can by itself
+_AHEAD_SECONDS = 0.5  # steps of this time, at least one: ranks may differ by a few that need no exchange
 
 
 class Stop:
@@ -28,20 +36,15 @@ class Stop:
         self.samples_before = env.samples_before
         self.wanted = False  # by this rank
         self.agreed_step: int | None = None
+        self._heard_at: float | None = None
         self._world_size = 0  # asking torch at every step would take longer than all the rest
 
     def due(self) -> bool:
         """Whether to end now."""
         if not self.env.inside:
             return False
-        if self.agreed_step is not None:
-            return self.counts.now.steps >= self.agreed_step
-        if self.work_done():
-            self._propose(ahead_seconds=0.0)
-        elif self.wanted:
-            self._propose(_AHEAD_SECONDS)
-        else:
-            return False
+        if self.agreed_step is None:
+            self._agree()
         return self.agreed_step is not None and self.counts.now.steps >= self.agreed_step
 
     def work_done(self) -> bool:
@@ -54,39 +57,57 @@ class Stop:
         return self.samples_before + own * (self._world_size or self._count_ranks())
 
     def look(self) -> None:
-        """See how many ranks there are, and whether another one has proposed a step to end at."""
-        store = ranks.shared_store() if self._count_ranks() > 1 and self.agreed_step is None else None
+        """See how many ranks there are and whether one of them wants to stop; the reporter's thread does it."""
+        store = self._store() if self.agreed_step is None and self._heard_at is None else None
         if store is None:
             return
         try:
-            if store.check([self._key]):
-                self.agreed_step = int(store.get(self._key))
-        except (RuntimeError, ValueError):  # the first rank has gone, and the store with it
+            if self.wanted:
+                store.set(self._key("wanted"), "1")
+            if store.check([self._key("wanted")]):
+                self._heard_at = time.monotonic()
+                store.add(self._key("heard"), 1)
+        except RuntimeError:  # the first rank has gone, and the store with it
             return
 
-    def _propose(self, ahead_seconds: float) -> None:
+    def _agree(self) -> None:
+        if self.work_done():
+            self.agreed_step = self._set_step(self._store(), ahead=0)
+        elif self._heard_at is not None:
+            self._agree_with_others(self._heard_at)
+        elif self.wanted and self._store() is None:
+            self.agreed_step = self.counts.now.steps
+
+    def _agree_with_others(self, heard_at: float) -> None:
+        store = self._store()
+        try:
+            all_heard = store is None or store.add(self._key("heard"), 0) >= self._world_size
+        except RuntimeError:
+            all_heard = True  # there is no one left to agree with
+        if all_heard or time.monotonic() > heard_at + _ALONE_SECONDS:
+            self.agreed_step = self._set_step(store, math.ceil(_AHEAD_SECONDS * self.counts.steps_per_second))
+
+    def _set_step(self, store: Any, ahead: int) -> int:
+        """The step that was set first."""
         now = self.counts.now.steps
-        store = ranks.shared_store() if self._count_ranks() > 1 else None
         if store is None:
-            self.agreed_step = now
-            return
-        ahead = math.ceil(ahead_seconds * self.counts.steps_per_second)
-        step = now + (max(1, ahead) if ahead_seconds else 0)
-        self.agreed_step = self._first_proposal(store, step)
-
-    def _first_proposal(self, store: Any, step: int) -> int:
+            return now
+        step = now + (max(1, ahead) if self._heard_at is not None else 0)
         try:
-            return int(store.compare_set(self._key, "", str(step)))
+            return int(store.compare_set(self._key("step"), "", str(step)))
         except (RuntimeError, ValueError, NotImplementedError):
-            return step
+            return now
+
+    def _store(self) -> Any:
+        """What the ranks share, where there are several and they share something."""
+        return ranks.shared_store() if self._count_ranks() > 1 else None
 
     def _count_ranks(self) -> int:
         self._world_size = ranks.world_size(self.env)
         return self._world_size
 
-    @property
-    def _key(self) -> str:
-        return f"mlcd/stop/{self.env.task_id}"
+    def _key(self, name: str) -> str:
+        return f"mlcd/{self.env.task_id}/{name}"
 
     def listen(self) -> None:
         """Take SIGTERM as a wish to end, unless the program has its own answer to it."""

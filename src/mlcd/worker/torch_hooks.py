@@ -5,16 +5,19 @@ from the data loader that was used last: a validation loader runs between two st
 accumulation counts all its batches. A program without a data loader has its samples per step learned from what its
 outermost module is given in the first steps, or else from MLCD_LOCAL_BATCH_SIZE.
 
+A step inside torch.compile leaves only a mark, which does not break the graph; it is counted with the next batch.
+
 Both hooks are installed by the bundle's sitecustomize when the program imports torch (see mlcd.worker.bundle).
 """
 
 from __future__ import annotations
 
 import statistics
-import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
+
+import torch  # the program has begun to import it, or this module would not be asked for
 
 from mlcd.worker.batches import leading_dimension
 from mlcd.worker.quiet import quiet
@@ -35,9 +38,13 @@ class Observer:
         self._iterator: Callable[[], Any] | None = None  # of the loader used last
         self._fetched = 0
         self._learner: BatchLearner | None = None
+        self.compiled_step = False
 
     def fetched(self, iterator: Any, batch: Any) -> None:
         """A data loader has yielded a batch."""
+        if self.compiled_step:
+            self.compiled_step = False
+            self._add_step()
         if self._iterator is None or self._iterator() is not iterator:
             self._iterator = weakref.ref(iterator)
             self._fetched = 0
@@ -45,15 +52,20 @@ class Observer:
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has done a step."""
-        if not self._is_first(optimizer):
-            return
+        if self._is_first(optimizer):
+            self._add_step()
+
+    def _add_step(self) -> None:
         self.steps += 1
         if self._iterator is not None:
             self.samples += self._fetched
             self._fetched = 0
         else:
             self.samples = self._without_loader()
-        current().counts.set_hooked(self.steps, self.samples)
+        session = current()
+        session.counts.set_hooked(self.steps, self.samples)
+        if self.steps == 1:
+            session.start()
 
     def _is_first(self, optimizer: Any) -> bool:
         first = self._first() if self._first is not None else None
@@ -78,8 +90,7 @@ class BatchLearner:
         self._seen: list[int] = []
         self._root: Any = None  # the first module called since the last step
         self._samples = 0
-        module = sys.modules["torch.nn.modules.module"]
-        self._handle: Any = module.register_module_forward_pre_hook(self._called)
+        self._handle: Any = torch.nn.modules.module.register_module_forward_pre_hook(self._called)
 
     def stepped(self) -> None:
         """A step is over: what was its batch?"""
@@ -121,13 +132,18 @@ def hook_loaders(module: Any) -> None:
     iterator.__next__ = counted_next
 
 
-@quiet(None)
 def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    if torch.compiler.is_compiling():
+        _observer.compiled_step = True
+    else:
+        _count_step(optimizer)
+
+
+@quiet(None)
+def _count_step(optimizer: Any) -> None:
     session = current()
     if session.counts.loop is None and not session.mute:
         _observer.stepped(optimizer)
-        if _observer.steps == 1:
-            session.start()
 
 
 @quiet(None)
