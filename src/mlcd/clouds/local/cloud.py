@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +13,7 @@ from mlcd.clouds.local.diagnosis import log_tail
 from mlcd.clouds.local.files import Spec, State, TaskFiles, copies_folder, task_files, working_folder
 from mlcd.clouds.local.following import Follower
 from mlcd.clouds.local.hardware import Hardware, find_hardware
+from mlcd.clouds.local.launching import start_supervisor, take_lock
 from mlcd.clouds.local.offers import make_offers
 from mlcd.clouds.local.processes import alive, end_marked, marked_tasks
 from mlcd.core.clock import Clock, SystemClock, moment
@@ -29,7 +25,6 @@ from mlcd.errors import CloudError, NoCapacityError
 from mlcd.settings import Settings
 
 PROGRAM_START_SECONDS = 4.0  # importing a framework and reading the data, until a probe has shown it
-LAUNCH_SECONDS = 10.0  # to wait for another process that launches the same task
 
 
 class LocalCloud:
@@ -63,9 +58,9 @@ class LocalCloud:
         try:
             files.root.mkdir(parents=True, exist_ok=True)
             working_folder(task, files).root.mkdir(parents=True, exist_ok=True)
-            lock = _take_lock(files)
+            lock = take_lock(files)
             if lock is not None:
-                _start_supervisor(files, spec, secrets, lock)
+                start_supervisor(files, spec, secrets, lock)
         except OSError as error:
             raise CloudError(
                 f"Task {task.id} cannot be started on this computer: {error}", "Is the disk full?"
@@ -157,49 +152,6 @@ class LocalCloud:
             return Owned(files.id, files.id, "", "processes whose task is gone", self.clock.now())
         since = state.started_at if state is not None and state.started_at is not None else spec.launched_at
         return Owned(files.id, spec.task.id, spec.task.job_id, str(spec.deployment), since, spec.deployment)
-
-
-def _take_lock(files: TaskFiles) -> int | None:
-    """The right to start the task; None: someone else has started it, or is about to."""
-    deadline = time.monotonic() + LAUNCH_SECONDS
-    while True:
-        lock = os.open(files.lock, os.O_RDWR | os.O_CREAT, 0o600)
-        if _locks(lock) and files.read_state() is None:
-            return lock
-        os.close(lock)
-        if files.read_state() is not None or time.monotonic() > deadline:
-            return None
-        time.sleep(0.02)
-
-
-def _locks(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _start_supervisor(files: TaskFiles, spec: Spec, secrets: Mapping[str, str], lock: int) -> None:
-    """Start it with the lock in its hand: if we die here, the lock is held by it or by no one."""
-    try:
-        files.write_spec(spec)
-        command = [sys.executable, "-m", "mlcd.clouds.local.supervisor", str(files.root), str(lock)]
-        with files.log.open("ab") as log:
-            process = subprocess.Popen(
-                command,
-                cwd="/",
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                pass_fds=[lock],
-                start_new_session=True,
-            )
-        process.communicate(json.dumps(dict(secrets)).encode() + b"\n")
-    finally:
-        os.close(lock)
-    if process.returncode:
-        raise CloudError(f"The supervisor of task {files.id} did not start:\n{log_tail(files.log)}")
 
 
 def _current(files: TaskFiles) -> State | None:
