@@ -206,7 +206,7 @@ class Supervision:
 
     def _in_words(self, error: OSError) -> str:
         if error.errno in FULL:
-            return f"no space left on the disk that holds {error.filename or self._folder.root}"
+            return f"no space left on the disk that holds {self._folder.root}"
         if error.errno == errno.E2BIG:
             return "the environment or the command is too long for this system"
         return f"mlcd could not go on: {error}"
