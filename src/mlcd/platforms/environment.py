@@ -1,0 +1,91 @@
+"""Variables that every platform gives its processes; the paths are the cloud's."""
+
+from __future__ import annotations
+
+import json
+import sys
+from ipaddress import ip_address
+
+from mlcd.core.machines import Deployment
+from mlcd.core.serial import to_data
+from mlcd.core.task import Task
+from mlcd.platforms.base import Node
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+
+
+def node_environment(task: Task, deployment: Deployment, node: Node, processes: int) -> dict[str, str]:
+    """What all processes of a node have in common."""
+    return {
+        **contract(task),
+        **batch_sizes(deployment, len(node.addresses) * processes),
+        **skypilot_aliases(node),
+        "NODE_RANK": str(node.rank),
+        "MASTER_ADDR": node.addresses[0],
+        "MASTER_PORT": str(node.port),
+        "CUDA_VISIBLE_DEVICES": ",".join(node.gpus),  # none rented: none seen
+        **_unless_chosen(task, dict.fromkeys(_THREADS, str(max(1, node.cores // processes)))),
+        **_unless_chosen(task, loopback_interface(node)),
+    }
+
+
+def rank_environment(node: Node, processes: int, local_rank: int) -> dict[str, str]:
+    """Which rank of how many, as torchrun says it."""
+    return {
+        "RANK": str(node.rank * processes + local_rank),
+        "WORLD_SIZE": str(len(node.addresses) * processes),
+        "LOCAL_RANK": str(local_rank),
+        "LOCAL_WORLD_SIZE": str(processes),
+    }
+
+
+def contract(task: Task) -> dict[str, str]:
+    """What mlcd.worker wants to know of the task, whatever the cloud."""
+    target = {"MLCD_TARGET": json.dumps(to_data(task.until))} if task.until is not None else {}
+    total = task.samples_before + task.samples if task.samples else 0.0
+    return {
+        "MLCD_TASK_ID": task.id,
+        "MLCD_JOB_ID": task.job_id,
+        "MLCD_WORK_SAMPLES": f"{total:.0f}",
+        "MLCD_SAMPLES_BEFORE": f"{task.samples_before:.0f}",
+        "MLCD_CHECKPOINT_KEEP": str(task.checkpoint_keep),
+        **target,
+    }
+
+
+def batch_sizes(deployment: Deployment, ranks: int) -> dict[str, str]:
+    """The batch size chosen, and each rank's share: the same for all, or ranks would run out of batches apart."""
+    if deployment.batch_size is None:
+        return {}
+    share = max(1, round(deployment.batch_size / ranks))
+    return {"MLCD_BATCH_SIZE": str(deployment.batch_size), "MLCD_LOCAL_BATCH_SIZE": str(share)}
+
+
+def skypilot_aliases(node: Node) -> dict[str, str]:
+    """The names that programs written for SkyPilot look for."""
+    return {
+        "SKYPILOT_NODE_RANK": str(node.rank),
+        "SKYPILOT_NODE_IPS": "\n".join(node.addresses),
+        "SKYPILOT_NUM_NODES": str(len(node.addresses)),
+        "SKYPILOT_NUM_GPUS_PER_NODE": str(len(node.gpus)),
+    }
+
+
+def loopback_interface(node: Node) -> dict[str, str]:
+    """Where all nodes are one computer, say so: gloo and nccl would go by the host's name, which may lead nowhere."""
+    if not all(_is_loopback(address) for address in node.addresses):
+        return {}
+    return dict.fromkeys(_INTERFACES, "lo0" if sys.platform == "darwin" else "lo")
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def _unless_chosen(task: Task, variables: dict[str, str]) -> dict[str, str]:
+    """Those that the user has not set in the job."""
+    return {name: value for name, value in variables.items() if name not in task.envs}
