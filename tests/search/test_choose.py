@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from worlds import deployment, failed, measured, study_of
 
 from mlcd.core.goal import Aim
 from mlcd.core.study import Belief, Stop
 from mlcd.errors import GoalUnreachableError, UserError
 from mlcd.search.choose import make_plan
+from search_worlds import deployment, failed, measured, study_of
 
 FAST = deployment("p3", 1, usd_per_hour=10.0)  # 360,000 samples at 100/s: 1 h, $10
 SLOW = deployment("c5", 1, usd_per_hour=1.0)  # at 25/s: 4 h, $4

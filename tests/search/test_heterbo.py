@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from worlds import deployment, measured, study_of
 
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment
@@ -14,6 +13,7 @@ from mlcd.search.heterbo import HeterBO, past_the_peak
 from mlcd.search.model import expected_improvement
 from mlcd.search.table import outlook
 from mlcd.testing.searcher_contract import SearcherContract, make_study, play, scaling_truth, small_space
+from search_worlds import deployment, measured, study_of
 
 
 class TestHeterBO(SearcherContract):

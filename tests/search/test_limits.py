@@ -6,10 +6,10 @@ from dataclasses import replace
 from math import inf
 
 import pytest
-from worlds import deployment, failed, measured, study_of
 
 from mlcd.core.goal import Aim
 from mlcd.search.limits import best_feasible, nearest, room_for_probes
+from search_worlds import deployment, failed, measured, study_of
 
 FAST = deployment("p3", 1, usd_per_hour=10.0)  # 360,000 samples at 100/s: 1 h, $10
 SLOW = deployment("c5", 1, usd_per_hour=1.0)  # at 25/s: 4 h, $4

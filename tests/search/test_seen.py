@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from worlds import deployment, failed, measured, study_of
 
 from mlcd.core.trial import FailureKind
 from mlcd.search.seen import failed_trials, lessons, measured_trials
+from search_worlds import deployment, failed, measured, study_of
 
 
 def test_repeated_measurements_are_averaged_and_surer() -> None:

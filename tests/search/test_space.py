@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from worlds import offer
 
 from mlcd.core.job import BatchSizes, Job, NodeRange, Resources, SearchSettings
 from mlcd.core.machines import Offer
 from mlcd.errors import InvalidJobError
 from mlcd.search.space import make_space
+from search_worlds import offer
 
 OFFERS = (
     offer("c5", 1.0, max_nodes=4, vcpus=4, memory_gib=8, region="east"),

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from worlds import deployment, failed, measured, study_of
 
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment
 from mlcd.core.trial import FailureKind
 from mlcd.search.seen import lessons
 from mlcd.search.table import allowed, forbidden, goal_values, outlook, table_of
+from search_worlds import deployment, failed, measured, study_of
 
 SPACE = tuple(
     deployment(name, nodes, batch, usd_per_hour=price, gpus=gpus, gpu_memory_gib=memory, memory_gib=8.0)

@@ -7,7 +7,7 @@ import numpy as np
 from mlcd.core.machines import Deployment
 from mlcd.core.trial import Trial
 from mlcd.search.limits import PROBE_SURCHARGE, Room, expected_total
-from mlcd.search.table import Floats, Mask, Outlook, goal_values
+from mlcd.search.table import Floats, Mask, Outlook, Table, goal_values
 
 
 def affordable(view: Outlook, room: Room) -> Mask:
@@ -44,28 +44,32 @@ def first_of_each_type(view: Outlook, candidates: Mask, most: int) -> Deployment
     """
     table = view.table
     tried = set(table.kind[table.rows(tuple(view.study.tried))].tolist())
-    for kind in _types_over_prices(view, most):
+    for kind in types_over_prices(view.table, most):
         if kind in tried:
             continue
         mine = candidates & (table.kind == kind)
         if mine.any():
-            return _smallest(view, mine)
+            return smallest(table, mine)
     return None
 
 
-def _types_over_prices(view: Outlook, most: int) -> list[int]:
-    """Types by the price of a node, at most so many, evenly spread."""
-    price = np.full(len(view.table.kinds), np.inf)
-    np.minimum.at(price, view.table.kind, view.table.node_usd_per_hour)
+def types_over_prices(table: Table, most: int) -> list[int]:
+    """Types by the price of a node, cheapest first, at most so many, evenly spread."""
+    price = np.full(len(table.kinds), np.inf)
+    np.minimum.at(price, table.kind, table.node_usd_per_hour)
     order = np.argsort(price, kind="stable")
     chosen = np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int))
     return [int(kind) for kind in order[chosen]]
 
 
-def _smallest(view: Outlook, mine: Mask) -> Deployment:
-    table = view.table
-    fewest = mine & (table.nodes == table.nodes[mine].min())
-    batches = np.unique(table.batch[fewest])
-    middle = fewest & (table.batch == batches[len(batches) // 2])
-    rows = np.flatnonzero(middle)
+def smallest(table: Table, mine: Mask) -> Deployment:
+    """Of these the one with the fewest nodes, the middle batch size and the lowest price."""
+    return at_nodes(table, mine, float(table.nodes[mine].min()))
+
+
+def at_nodes(table: Table, mine: Mask, nodes: float) -> Deployment:
+    """Of these the one with so many nodes, the middle batch size and the lowest price."""
+    there = mine & (table.nodes == nodes)
+    batches = np.unique(table.batch[there])
+    rows = np.flatnonzero(there & (table.batch == batches[len(batches) // 2]))
     return table.deployments[int(rows[np.argmin(table.usd_per_hour[rows])])]

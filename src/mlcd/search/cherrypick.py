@@ -1,0 +1,124 @@
+"""CherryPick (Alipourfard et al., NSDI 2017), and the MLCD paper's budget-aware form of it, CP_imprd.
+
+Start points from a quasi-random sequence, so that they lie apart; a Gaussian process; the expected improvement
+weighted by the probability that the limits are kept (its constrained EI); the end when the expected improvement
+is below 10 % and at least six deployments were tried. The limits are those of the training: what the search
+itself spends is not counted. CP_imprd ends where the next probe would take what the training needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlcd.core.machines import Deployment
+from mlcd.core.study import Belief, Stop, Study
+from mlcd.search.convbo import best_by_training, final_choice, keeps_reserve
+from mlcd.search.model import (
+    Speeds,
+    Trainings,
+    beliefs_of,
+    expect_speeds,
+    expect_trainings,
+    expected_improvement,
+)
+from mlcd.search.reach import types_over_prices
+from mlcd.search.table import Floats, Outlook, outlook
+
+
+@dataclass(frozen=True)
+class CherryPick:
+    """Constrained Bayesian optimisation with quasi-random start points."""
+
+    initial_points: int = 3
+    fewest_runs: int = 6
+    threshold: float = 0.10
+    complies: bool = False  # stop in time to keep the limits
+
+    def suggest(self, study: Study) -> Deployment | Stop:
+        """The largest constrained expected improvement, or the best measured."""
+        if not study.probes_left:
+            return self._stop(study, f"all {study.max_probes} probes that were allowed are used")
+        view = outlook(study)
+        if not view.open.any():
+            return self._stop(study, "everything was tried")
+        answer = self._next(view)
+        if self.complies and isinstance(answer, Deployment) and not keeps_reserve(study, answer):
+            return self._stop(study, "the next probe would take what the training needs")
+        return answer
+
+    def beliefs(self, study: Study) -> tuple[Belief, ...]:
+        """The process's expectation of every deployment."""
+        view = outlook(study)
+        return beliefs_of(view, expect_speeds(view))
+
+    def _next(self, view: Outlook) -> Deployment | Stop:
+        runs = len(view.study.trials) + len(view.study.pending)
+        speeds = expect_speeds(view)
+        if runs < self.initial_points or speeds is None:
+            return quasi_random_open(view, runs)
+        improvement = np.where(view.open, _constrained_improvement(view, speeds), -np.inf)
+        row = int(np.argmax(improvement))
+        if runs >= self.fewest_runs and improvement[row] < self.threshold:
+            return self._stop(
+                view.study, f"less than {self.threshold:.0%} improvement is expected from another run"
+            )
+        return view.study.space[row]
+
+    def _stop(self, study: Study, reason: str) -> Stop:
+        return Stop(final_choice(study, self.complies), reason)
+
+
+@dataclass(frozen=True)
+class CPImprd(CherryPick):
+    """CherryPick made budget-aware: the paper's CP_imprd."""
+
+    complies: bool = True
+
+
+def quasi_random_open(view: Outlook, number: int) -> Deployment:
+    """The open deployment at the number-th point of a sequence that fills types × nodes × batch sizes evenly.
+
+    An additive recurrence from a start that the seed fixes: each coordinate steps by a power of 1/φ.
+    """
+    table = view.table
+    start = np.random.default_rng(view.study.seed).random(3)
+    by_price, by_nodes, by_batch = (start + (number + 1) * _STEPS) % 1.0
+    open_kinds = set(table.kind[view.open].tolist())
+    kinds = [kind for kind in types_over_prices(table, len(table.kinds)) if kind in open_kinds]
+    mine = view.open & (table.kind == _at(kinds, by_price))
+    mine &= table.nodes == _at(np.unique(table.nodes[mine]), by_nodes)
+    mine &= table.batch == _at(np.unique(table.batch[mine]), by_batch)
+    return table.deployments[int(np.flatnonzero(mine)[0])]
+
+
+_STEPS = 1.2207440846057596 ** -np.arange(1.0, 4.0)  # φ for three dimensions: the root of x⁴ = x + 1
+
+
+def _at(values: Sequence[float] | Floats, share: float) -> float:
+    return values[int(share * len(values))]
+
+
+def _constrained_improvement(view: Outlook, speeds: Speeds) -> Floats:
+    """EI × P(limits kept), as a share of the best value; P alone while nothing measured keeps the limits."""
+    trainings = expect_trainings(view, speeds)
+    chance = _chance_of_keeping_limits(view, trainings)
+    best = best_by_training(view.study)
+    if best is None or not _keeps_limits(view, trainings, best.deployment):
+        return chance
+    level = float(np.log(trainings.value[view.table.position[best.deployment]]))
+    return expected_improvement(level, np.log(trainings.value), trainings.sd) * chance
+
+
+def _chance_of_keeping_limits(view: Outlook, trainings: Trainings) -> Floats:
+    goal, shape = view.study.goal, trainings.seconds.shape
+    deadline = np.inf if goal.deadline_seconds is None else goal.deadline_seconds
+    budget = np.inf if goal.budget_usd is None else goal.budget_usd
+    return trainings.chance_within(np.full(shape, deadline), np.full(shape, budget))
+
+
+def _keeps_limits(view: Outlook, trainings: Trainings, deployment: Deployment) -> bool:
+    row = view.table.position[deployment]
+    return view.study.goal.allows(float(trainings.seconds[row]), float(trainings.usd[row]))

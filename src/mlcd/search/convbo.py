@@ -1,0 +1,99 @@
+"""Conventional Bayesian optimisation: ConvBO of the MLCD paper (section II.D), and its budget-aware form BO_imprd.
+
+Random initial points, a Gaussian process, the largest expected improvement next, the end when that falls below a
+threshold. Every probe counts as free: what looking costs is not seen, and neither is that it uses up the deadline
+or the budget. The final choice is the best by the goal among those whose training alone keeps the limits.
+
+BO_imprd (section V.D) searches in the same way, but "would stop the profiling process in time to comply with the
+budget constraint": it ends where the next probe would take what the best known deployment needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mlcd.core.machines import Deployment
+from mlcd.core.study import Belief, Ledger, Stop, Study
+from mlcd.core.trial import Trial
+from mlcd.search.limits import best_feasible, nearest, room_for_probes
+from mlcd.search.model import beliefs_of, expect_speeds, expect_trainings, expected_improvement
+from mlcd.search.table import Outlook, outlook
+
+
+@dataclass(frozen=True)
+class ConvBO:
+    """Conventional Bayesian optimisation, blind to what looking costs."""
+
+    initial_points: int = 2  # "a few (e.g., two)"
+    threshold: float = 0.05  # of the best value: less expected improvement than that is not worth a probe
+    complies: bool = False  # stop in time to keep the limits
+
+    def suggest(self, study: Study) -> Deployment | Stop:
+        """The deployment with the largest expected improvement, or the best measured."""
+        if not study.probes_left:
+            return self._stop(study, f"all {study.max_probes} probes that were allowed are used")
+        view = outlook(study)
+        if not view.open.any():
+            return self._stop(study, "everything was tried")
+        answer = self._next(view)
+        if self.complies and isinstance(answer, Deployment) and not keeps_reserve(study, answer):
+            return self._stop(study, "the next probe would take what the training needs")
+        return answer
+
+    def beliefs(self, study: Study) -> tuple[Belief, ...]:
+        """The process's expectation of every deployment."""
+        view = outlook(study)
+        return beliefs_of(view, expect_speeds(view))
+
+    def _next(self, view: Outlook) -> Deployment | Stop:
+        speeds = expect_speeds(view)
+        if len(view.study.trials) + len(view.study.pending) < self.initial_points or speeds is None:
+            return _random_open(view)
+        trainings = expect_trainings(view, speeds)
+        best = best_by_training(view.study)
+        if best is None:
+            return _random_open(view)
+        level = float(np.log(trainings.value[view.table.position[best.deployment]]))
+        improvement = expected_improvement(level, np.log(trainings.value), trainings.sd)
+        improvement = np.where(view.open, improvement, -np.inf)
+        row = int(np.argmax(improvement))
+        if improvement[row] < self.threshold:
+            return self._stop(
+                view.study, f"less than {self.threshold:.0%} improvement is expected from another probe"
+            )
+        return view.study.space[row]
+
+    def _stop(self, study: Study, reason: str) -> Stop:
+        return Stop(final_choice(study, self.complies), reason)
+
+
+@dataclass(frozen=True)
+class BOImprd(ConvBO):
+    """ConvBO made budget-aware: the paper's BO_imprd."""
+
+    complies: bool = True
+
+
+def keeps_reserve(study: Study, deployment: Deployment) -> bool:
+    """Whether trying this leaves what the best known deployment needs."""
+    return room_for_probes(study, best_feasible(study)).admits(study, deployment)
+
+
+def final_choice(study: Study, complies: bool) -> Deployment | None:
+    """The best that keeps the limits, or, for who does not count the search, whose training alone does."""
+    best = best_feasible(study) if complies else best_by_training(study)
+    return best.deployment if best is not None else None
+
+
+def best_by_training(study: Study) -> Trial | None:
+    """The best by the goal as if the search had been free; where none keeps the limits, the nearest."""
+    free = replace(study, spent=Ledger())
+    return best_feasible(free) or nearest(free)
+
+
+def _random_open(view: Outlook) -> Deployment:
+    """The next open deployment in an order that the seed fixes."""
+    order = np.random.default_rng(view.study.seed).permutation(len(view.study.space))
+    return view.study.space[int(order[view.open[order]][0])]

@@ -1,0 +1,104 @@
+"""Paleo (Qi et al., ICLR 2017): a training's speed by reckoning alone, without a single probe.
+
+    t_compute = F · b / (n · g · R · e)             F  operations of a sample, forward and backward
+                                                    b  global batch,  n  nodes,  g  devices of a node
+                                                    R  operations per second of a device,  e  share of R reached
+    t_comm    = 2 · (n − 1)/n · 4 P / B             ring all-reduce over n nodes;  P  parameters, four bytes each
+                2 · n · 4 P / (s · B)               n workers and s parameter servers;  B  bytes per second of a node
+    speed     = b / (t_compute + t_comm)            computing and communicating take turns
+
+One node does not communicate. The facts about the program are options; those about the machines come from the
+offers, and where these are silent from the tables below. Reckoned speeds are wrong by a factor now and then: the
+beliefs have a band of a factor of two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mlcd.core.machines import Deployment, InstanceType
+from mlcd.core.study import Belief, Stop, Study
+from mlcd.errors import UserError
+
+# Operations per second in single precision, as the makers state them; the first name found in the GPU's counts.
+TERAFLOPS_OF_GPU = {
+    "h200": 67.0, "h100": 67.0, "a100": 19.5, "a10g": 31.2, "a10": 31.2, "a40": 37.4, "a6000": 38.7,
+    "v100": 15.7, "p100": 9.3, "p4": 5.5, "t4g": 8.1, "t4": 8.1, "l40s": 91.6, "l4": 30.3, "k80": 4.1,
+    "k520": 2.4, "m60": 4.8, "2080ti": 13.4, "rtx": 13.4,
+}  # fmt: skip
+TERAFLOPS_OF_UNKNOWN_GPU = 10.0
+TERAFLOPS_OF_VCPU = 0.04
+BAND = 2.0
+
+
+@dataclass(frozen=True)
+class Paleo:
+    """The analytical model; the defaults describe a ResNet-50 on images of 224 × 224."""
+
+    flops_per_sample: float = 12.3e9
+    parameters: float = 25.6e6
+    communication: Literal["all-reduce", "parameter-server"] = "all-reduce"
+    servers: int = 1
+    bandwidth_gbps: float = 10.0  # where the offer does not say
+    batch_size: int = 256  # where the deployment does not say
+    efficiency: float = 0.5
+    device_teraflops: dict[str, float] = field(
+        default_factory=dict
+    )  # by GPU model, or "vcpu"; before the tables
+
+    def __post_init__(self) -> None:
+        if self.communication not in ("all-reduce", "parameter-server"):
+            raise UserError(
+                f"paleo: communication '{self.communication}' is not known.",
+                "Use all-reduce or parameter-server.",
+            )
+
+    def suggest(self, study: Study) -> Stop:
+        """The best by the goal, as reckoned; where none keeps the limits, the nearest. Nothing is tried."""
+        return Stop(
+            min(study.space, key=lambda deployment: self._merit(study, deployment)),
+            "reckoned from operations, parameters and bandwidth; nothing was measured",
+        )
+
+    def beliefs(self, study: Study) -> tuple[Belief, ...]:
+        """The reckoned speeds."""
+        speeds = ((deployment, self.speed(deployment)) for deployment in study.space)
+        return tuple(Belief(deployment, speed, speed / BAND, speed * BAND) for deployment, speed in speeds)
+
+    def speed(self, deployment: Deployment) -> float:
+        """Reckoned samples per second."""
+        batch = deployment.batch_size or self.batch_size
+        return batch / (self._compute_seconds(deployment, batch) + self._communication_seconds(deployment))
+
+    def _compute_seconds(self, deployment: Deployment, batch: int) -> float:
+        flops = self._node_teraflops(deployment.offer.instance) * 1e12 * self.efficiency
+        return self.flops_per_sample * batch / (deployment.nodes * flops)
+
+    def _communication_seconds(self, deployment: Deployment) -> float:
+        nodes = deployment.nodes
+        if nodes == 1:
+            return 0.0
+        bytes_per_second = (deployment.offer.instance.network_gbps or self.bandwidth_gbps) * 1e9 / 8.0
+        once = 4.0 * self.parameters / bytes_per_second
+        if self.communication == "all-reduce":
+            return 2.0 * (nodes - 1) / nodes * once
+        return 2.0 * nodes * once / self.servers
+
+    def _node_teraflops(self, instance: InstanceType) -> float:
+        if instance.gpus:
+            return instance.gpus * self._gpu_teraflops(instance)
+        return max(1.0, instance.vcpus) * self.device_teraflops.get("vcpu", TERAFLOPS_OF_VCPU)
+
+    def _gpu_teraflops(self, instance: InstanceType) -> float:
+        name = (instance.gpu_model or instance.name).lower().replace(" ", "").replace("-", "")
+        for table in (self.device_teraflops, TERAFLOPS_OF_GPU):
+            for model, teraflops in table.items():
+                if model.lower() in name:
+                    return teraflops
+        return TERAFLOPS_OF_UNKNOWN_GPU
+
+    def _merit(self, study: Study, deployment: Deployment) -> tuple[float, float]:
+        total = study.total(deployment, self.speed(deployment))
+        excess = study.goal.excess(total.seconds, total.usd)
+        return max(excess, 1.0), study.goal.value(total.seconds, total.usd)

@@ -1,0 +1,69 @@
+"""The analytical model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mlcd.core.goal import Aim
+from mlcd.core.study import Stop
+from mlcd.errors import UserError
+from mlcd.search.base import Searcher
+from mlcd.search.choose import make_plan
+from mlcd.search.paleo import Paleo
+from mlcd.testing.searcher_contract import SearcherContract
+from search_worlds import deployment, study_of
+
+
+class TestPaleo(SearcherContract):
+    keeps_reserve = False
+    probes = False
+
+    def searcher(self) -> Searcher:
+        return Paleo()
+
+
+V100 = {"gpus": 1, "gpu_model": "V100", "network_gbps": 8.0}
+MODEL = Paleo(flops_per_sample=1e9, parameters=25e6, efficiency=1.0)
+
+
+def test_one_node_only_computes() -> None:
+    assert MODEL.speed(deployment("p3", 1, 256, **V100)) == pytest.approx(15.7e12 / 1e9)
+
+
+def test_ring_all_reduce_sends_the_gradient_twice() -> None:
+    # 4 nodes: 256e9 / (4 × 15.7e12) s of computing and 2 × 3/4 × 100 MB over 1 GB/s
+    seconds = 256e9 / (4 * 15.7e12) + 0.15
+    assert MODEL.speed(deployment("p3", 4, 256, **V100)) == pytest.approx(256 / seconds)
+
+
+def test_a_parameter_server_is_shared_by_all_workers() -> None:
+    model = replace(MODEL, communication="parameter-server", servers=2)
+    seconds = 256e9 / (4 * 15.7e12) + 2 * 4 * 0.1 / 2
+    assert model.speed(deployment("p3", 4, 256, **V100)) == pytest.approx(256 / seconds)
+
+
+def test_unknown_hardware_is_given_plausible_figures() -> None:
+    assert MODEL.speed(deployment("odd", 1, gpus=2)) == pytest.approx(2 * 10e12 / 1e9)
+    assert MODEL.speed(deployment("cpu", 1)) == pytest.approx(0.04e12 / 1e9)
+    assert MODEL.speed(deployment("a100x2", 1, gpus=2)) == pytest.approx(2 * 19.5e12 / 1e9)
+
+
+def test_facts_of_the_user_come_before_the_tables() -> None:
+    model = replace(MODEL, device_teraflops={"V100": 100.0})
+    assert model.speed(deployment("p3", 1, **V100)) == pytest.approx(100e12 / 1e9)
+
+
+def test_nothing_is_tried_and_the_plan_follows_from_the_beliefs() -> None:
+    space = tuple(deployment("p3", nodes, 256, usd_per_hour=3.0, **V100) for nodes in range(1, 9))
+    study = study_of(space=space, aim=Aim.CHEAPEST, samples=1e9)
+    stop = MODEL.suggest(study)
+    assert isinstance(stop, Stop)
+    assert stop.choice == space[0]
+    assert make_plan(study, stop, MODEL.beliefs(study)).forecast.seconds == pytest.approx(1e9 / 15_700)
+
+
+def test_an_unknown_way_to_communicate_is_refused() -> None:
+    with pytest.raises(UserError, match="all-reduce or parameter-server"):
+        Paleo(communication="pigeons")  # type: ignore[arg-type]
