@@ -1,15 +1,16 @@
 """The client: every verb of mlcd, in process. The command line and the pages call this and nothing else.
 
-    client = mlcd.Client()
-    job_id = client.submit(client.load("job.yaml"))
-    client.start(job_id)                     # a detached controller searches
-    for view in client.follow(job_id): ...   # until the plan is there
-    client.confirm(job_id)                   # it trains
-    for view in client.follow(job_id): ...   # until the model is there
+client = mlcd.Client()
+job_id = client.submit(client.load("job.yaml"))
+client.start(job_id)                     # a detached controller searches
+for view in client.follow(job_id): ...   # until the plan is there
+client.confirm(job_id)                   # it trains
+for view in client.follow(job_id): ...   # until the model is there
 """
 
 from __future__ import annotations
 
+import os
 import re
 import secrets as tokens
 import time
@@ -77,12 +78,20 @@ class Client:
         """Read and check a job: a file, a mapping with the same keys, or a Job."""
         if isinstance(job, Job):
             return LoadedJob(job, dict(secrets or {}), ())
-        options: dict[str, Any] = {"envs": envs or {}, "secrets": secrets or {}, "overrides": overrides or {}}
+        options: dict[str, Any] = {
+            "envs": envs or {},
+            "secrets": secrets or {},
+            "environ": os.environ,
+            "overrides": overrides or {},
+            "defaults": {"cloud": self.settings.cloud},
+        }
         if isinstance(job, Mapping):
             return job_from_dict(job, **options)
         return load_job(Path(job), **options)
 
-    def check(self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None) -> Check:
+    def check(
+        self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None
+    ) -> Check:
         """What the job would try, before anything is spent."""
         work_of(loaded.job)
         registry.load("platforms", loaded.job.platform)
@@ -91,7 +100,8 @@ class Client:
             space = make_space(loaded.job, seller.offers())
             if isinstance(seller, Recorded):
                 space = recorded_part(loaded.job, space, seller.deployments())
-            seconds = tuple(seller.probe_time.seconds(deployment.nodes) for deployment in space)
+            expected = seller.expected_probe(loaded.job.probe.measuring_seconds)
+            seconds = tuple(expected.seconds(deployment.nodes) for deployment in space)
         usd = tuple(deployment.usd(took) for deployment, took in zip(space, seconds, strict=True))
         return Check(loaded.job, loaded.notices, space, seconds, usd)
 
@@ -103,12 +113,18 @@ class Client:
         self.check(loaded, cloud=name, cloud_options=cloud_options)
         missing = [key for key in loaded.job.secret_names if key not in loaded.secrets]
         if missing:
-            raise InvalidJobError(f"Secret '{missing[0]}' has no value.", f"Give it with --secret {missing[0]}=… or in the environment.")
+            raise InvalidJobError(
+                f"Secret '{missing[0]}' has no value.",
+                f"Give it with --secret {missing[0]}=… or in the environment.",
+            )
         job_id = f"{_slug(loaded.job.name)}-{tokens.token_hex(3)}"
         folder = job_folder(self.settings, job_id)
         folder.mkdir(parents=True, mode=0o700)
         keep_secrets(folder, loaded.secrets)
-        options = {**(cloud_options or {})}
+        options = dict(cloud_options or {})
+        if "trace" in options:
+            options["trace"] = str(Path(options["trace"]).expanduser().absolute())
+            options.setdefault("state", str(folder / "replay.json"))  # a time of its own for each job
         with self._cloud(name, options) as seller:
             now, virtual = seller.clock.now(), not isinstance(seller.clock, SystemClock)
         self.store.add_job(
@@ -164,7 +180,9 @@ class Client:
 
     def views(self) -> list[JobView]:
         """All jobs, newest first; controllers found dead are replaced."""
-        found = [view_of(self.store, self.settings, record, self._now(record)) for record in self.store.jobs()]
+        found = [
+            view_of(self.store, self.settings, record, self._now(record)) for record in self.store.jobs()
+        ]
         for view in found:
             self._revive(view)
         return found
@@ -179,7 +197,9 @@ class Client:
         """What has happened since that event."""
         return self.store.events(self.store.job(job_id).id, after)
 
-    def logs(self, job_id: str, *, follow: bool = False, node: int = 0, task: str | None = None) -> Iterator[str]:
+    def logs(
+        self, job_id: str, *, follow: bool = False, node: int = 0, task: str | None = None
+    ) -> Iterator[str]:
         """Lines of a task's log, the newest task's by default; secrets are blotted out."""
         record = self.store.job(job_id)
         hidden = read_secrets(job_folder(self.settings, record.id))
@@ -203,7 +223,11 @@ class Client:
         changes: dict[str, Any] = self._new_limits(record, budget_usd, deadline)
         if record.state in (JobState.PAUSED, JobState.STOPPED, JobState.FAILED):
             changes |= {
-                "state": JobState.TRAINING if record.plan and record.confirmed else JobState.PLANNED if record.plan else JobState.SEARCHING,
+                "state": JobState.TRAINING
+                if record.plan and record.confirmed
+                else JobState.PLANNED
+                if record.plan
+                else JobState.SEARCHING,
                 "error": "",
                 "exit_code": 0,
                 "ended_at": None,
@@ -249,7 +273,9 @@ class Client:
         if _should_move(view.record) and not view.controlled and since > REVIVE_SECONDS:
             self.start(view.record.id)
 
-    def _new_limits(self, record: JobRecord, budget_usd: float | None, deadline: str | None) -> dict[str, Any]:
+    def _new_limits(
+        self, record: JobRecord, budget_usd: float | None, deadline: str | None
+    ) -> dict[str, Any]:
         changes: dict[str, Any] = {}
         if budget_usd is not None:
             spent = self.store.spent(record.id)
@@ -268,7 +294,9 @@ class Client:
                 break
             time.sleep(FOLLOW_SECONDS)
         if not tasks:
-            raise NotFoundError(f"Job {record.id} has no task '{task}'." if task else f"Job {record.id} has no log yet.")
+            raise NotFoundError(
+                f"Job {record.id} has no task '{task}'." if task else f"Job {record.id} has no log yet."
+            )
         log = TaskFolder(task_folder(folder, tasks[-1])).log(node)
         yield from _tail(log, lambda: follow and self.store.task(tasks[-1]).ended_at is None)
 

@@ -13,6 +13,7 @@ from small_jobs import PROGRAM, MakeJob
 from mlcd.api import Client
 from mlcd.settings import LocalSettings, Settings
 
+
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     """A client whose home is empty, on a computer of two cores at a dollar a core-hour."""

@@ -12,12 +12,21 @@ from mlcd.core.task import TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement
 from mlcd.engine.judging import judge_probe, probe_phases
 
-SETTINGS = ProbeSettings(interval_share=0.05, min_seconds=5, max_seconds=60, warmup_seconds=2, silent_seconds=30)
+SETTINGS = ProbeSettings(
+    interval_share=0.05, min_seconds=5, max_seconds=60, warmup_seconds=2, silent_seconds=30
+)
 START = 1000.0
 
 
 def running(*points: Point, state: TaskState = TaskState.RUNNING) -> TaskStatus:
-    return TaskStatus(state, Progress(points), started_at=START, setup_at=START + 1, running_at=START + 2, log_tail="the end")
+    return TaskStatus(
+        state,
+        Progress(points),
+        started_at=START,
+        setup_at=START + 1,
+        running_at=START + 2,
+        log_tail="the end",
+    )
 
 
 def steady(seconds: float, rate: float = 100.0, begin: float = 3.0) -> tuple[Point, ...]:
@@ -48,7 +57,11 @@ def test_iterations_that_disagree_extend_the_measurement_up_to_the_ceiling() -> 
         (running(), START + 40, FailureKind.SILENT),
         (running(Point(3, 1, 8)), START + 40, FailureKind.HUNG),
         (replace(running(state=TaskState.FAILED), exit_code=3), START + 9, FailureKind.CRASHED),
-        (replace(running(state=TaskState.FAILED), reason="out of memory"), START + 9, FailureKind.OUT_OF_MEMORY),
+        (
+            replace(running(state=TaskState.FAILED), reason="out of memory"),
+            START + 9,
+            FailureKind.OUT_OF_MEMORY,
+        ),
         (running(state=TaskState.LOST), START + 9, FailureKind.LOST),
         (running(state=TaskState.SUCCEEDED), START + 9, FailureKind.SILENT),
     ],

@@ -40,7 +40,9 @@ def test_the_report_can_be_written(client: Client, make_job: MakeJob, tmp_path: 
     assert "model.json" in page or view.model in page
 
 
-def test_a_program_that_exits_3_fails_the_job_with_the_end_of_its_log(client: Client, make_job: MakeJob) -> None:
+def test_a_program_that_exits_3_fails_the_job_with_the_end_of_its_log(
+    client: Client, make_job: MakeJob
+) -> None:
     view = run(client, make_job("print('no data here')\nraise SystemExit(3)", num_nodes="1..2"))
     assert view.record.state is JobState.FAILED
     assert view.record.exit_code == 100
@@ -68,8 +70,10 @@ def test_a_budget_that_is_too_small_ends_before_it_is_passed(client: Client, mak
 def test_a_run_halts_with_a_checkpoint_before_the_budget_is_passed_and_goes_on_with_more(
     client: Client, make_job: MakeJob
 ) -> None:
-    slow_down = "import os, time\nif 'probe' not in os.environ.get('MLCD_TASK_KIND', '') and '-t' in os.environ['MLCD_TASK_ID']: _s = time.sleep; time.sleep = lambda s: _s(4 * s)\n"
-    view = run(client, make_job(slow_down + PROGRAM, budget=0.004, work={"samples": 2000}))
+    slower = PROGRAM.replace(
+        "time.sleep(0.02)", "time.sleep(0.08 if '-t' in os.environ['MLCD_TASK_ID'] else 0.02)"
+    )
+    view = run(client, make_job(slower, budget=0.004, work={"samples": 2000}))
     assert view.record.state is JobState.PAUSED, view.record.error
     assert view.record.exit_code == 104
     assert view.spent.usd <= 0.004
@@ -88,7 +92,8 @@ def test_a_training_that_fails_once_goes_on_from_its_checkpoint(client: Client, 
         "first = '-t' in os.environ['MLCD_TASK_ID'] and not mark.exists()\n"
     )
     crash = PROGRAM.replace(
-        "    if number % 25 == 24:", "    if first and number == 60: mark.write_text(''); os._exit(7)\n    if number % 25 == 24:"
+        "    if number % 25 == 24:",
+        "    if first and number == 60: mark.write_text(''); os._exit(7)\n    if number % 25 == 24:",
     )
     job = make_job(fails + crash)
     job["envs"] = {"MARK": str(Path(str(job["workdir"])).parent / "mark")}
@@ -122,22 +127,26 @@ def test_the_work_is_done_once_the_target_is_reached(client: Client, make_job: M
     assert 500 <= view.run.samples < 5000
 
 
-def test_secrets_reach_the_program_and_nothing_else(client: Client, make_job: MakeJob, tmp_path: Path) -> None:
+def test_secrets_reach_the_program_and_nothing_else(
+    client: Client, make_job: MakeJob, tmp_path: Path
+) -> None:
     job = make_job(PROGRAM + "\nprint('token is', os.environ['TOKEN'])\n")
     job["secrets"] = {"TOKEN": None}
     view = run(client, job, TOKEN="hunter2-very-secret")
     assert view.record.state is JobState.SUCCEEDED, view.record.error
-    assert "token is <TOKEN>" in list(client.logs(view.record.id))[-1] or "token is" in list(client.logs(view.record.id))[-1]
+    assert "token is <TOKEN>" in list(client.logs(view.record.id))[-1]
     client.report(view.record.id, tmp_path / "home" / "report.html")
     leaks = [
         file
         for file in (tmp_path / "home").rglob("*")
-        if file.is_file() and "logs" not in file.parts and b"hunter2-very-secret" in file.read_bytes()
+        if file.is_file() and b"hunter2-very-secret" in file.read_bytes()
     ]
     assert not leaks
 
 
-def test_a_job_that_does_not_say_how_much_is_refused_and_nothing_is_stored(client: Client, make_job: MakeJob) -> None:
+def test_a_job_that_does_not_say_how_much_is_refused_and_nothing_is_stored(
+    client: Client, make_job: MakeJob
+) -> None:
     job = make_job()
     del job["work"]
     with pytest.raises(InvalidJobError, match="how much"):

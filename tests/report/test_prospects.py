@@ -31,7 +31,8 @@ def test_time_is_start_and_work_over_speed() -> None:
 
 
 def test_the_work_of_a_batch_size_counts_where_it_differs() -> None:
-    view = replace(stories.searching(), samples_at={256: 1000.0})
+    view = stories.searching()
+    view = replace(view, record=replace(view.record, samples_at={256: 1000.0}))
     found = prospect_of_trial(view, replace(stories.trial(0, 1), outcome=Measurement(100.0, 90.0, 110.0)))
     assert found is not None
     assert found.seconds == 10.0

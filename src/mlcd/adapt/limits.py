@@ -42,7 +42,9 @@ def keep_or_halt(goal: Goal, spent: Ledger, deployment: Deployment, stop_seconds
         return Halt(
             Limit.BUDGET, f"{show_usd(spent.usd)} of the budget of {show_usd(goal.budget_usd)} are spent"
         )
-    return Halt(Limit.DEADLINE, f"the deadline ({show_duration(goal.deadline_seconds or 0)} in all) is reached")
+    return Halt(
+        Limit.DEADLINE, f"the deadline ({show_duration(goal.deadline_seconds or 0)} in all) is reached"
+    )
 
 
 def allowed_seconds(goal: Goal, spent: Ledger, deployment: Deployment, stop_seconds: float) -> float:

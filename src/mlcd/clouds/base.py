@@ -21,11 +21,14 @@ class Cloud(Protocol):
     name: str
     clock: Clock  # the time that this cloud lives in
     poll_seconds: float  # how often it is worth asking
-    probe_time: ProbeTime  # how long a probe is expected to take here
     start_seconds: float | None  # from launch to the first step; None: learnt from the probes
 
     def offers(self) -> Iterable[Offer]:
         """What is for sale now."""
+        ...
+
+    def expected_probe(self, measuring_seconds: float) -> ProbeTime:
+        """How long a probe takes here in all, if warming up and measuring takes that long."""
         ...
 
     def launch(self, task: Task, deployment: Deployment, secrets: Mapping[str, str]) -> Handle:

@@ -95,6 +95,11 @@ class ProbeSettings:
     warmup_seconds: float = 2.0
     silent_seconds: float = 120.0  # no step for that long: it hangs or never reports
 
+    @property
+    def measuring_seconds(self) -> float:
+        """Warming up and measuring, if all goes well."""
+        return self.warmup_seconds + self.min_seconds
+
 
 @dataclass(frozen=True)
 class CheckpointSettings:

@@ -39,11 +39,22 @@ class JobRecord:
     stop_asked: bool = False
     plan: Plan | None = None
     offers: tuple[Offer, ...] = ()  # the space is made of these, so that a resumed search sees the same
+    samples_at: dict[int, float] = field(
+        default_factory=dict
+    )  # batch size → samples to train, where it matters
+    start_seconds: float | None = (
+        None  # from launch to first step as the cloud knows it; None: learnt from the probes
+    )
     error: str = ""
     exit_code: int = 0  # of the command that waits for this job, see mlcd.errors
     ended_at: float | None = None
     controller: Controller | None = None
     virtual_clock: bool = False  # it lives on a clock that jumps, not the one on the wall
+
+    def samples(self, deployment: Deployment) -> float:
+        """How much is to be trained on this deployment; 0: not known."""
+        samples = self.job.work.samples if self.job.work else 0.0
+        return self.samples_at.get(deployment.batch_size or 0, samples)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What a cloud is asked to execute, and what it says of it. A probe and a training are both tasks.
 
-    STARTING → SETUP → RUNNING → SUCCEEDED | FAILED | STOPPED
-    any of them → LOST      the cloud knows nothing of it, or a node is gone
+STARTING → SETUP → RUNNING → SUCCEEDED | FAILED | STOPPED
+any of them → LOST      the cloud knows nothing of it, or a node is gone
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mlcd.core.goal import Goal
 from mlcd.core.job import Job
@@ -30,14 +30,11 @@ class JobView:
     live: Live | None = None
     controlled: bool = False  # a controller is at work on it
     model: str = ""  # the folder with what the training handed back, once it has
-    samples: float = 0.0  # to train in all, as the study has it; 0: not known
-    samples_at: dict[int, float] = field(default_factory=dict)  # batch size → samples to train, where it matters
     start_seconds: float = 0.0  # from launch to the first step, as the study has it
 
     def work(self, deployment: Deployment) -> float:
         """Samples to train on this deployment; 0: not known."""
-        samples = self.samples or (self.record.job.work.samples if self.record.job.work else 0.0)
-        return self.samples_at.get(deployment.batch_size or 0, samples)
+        return self.record.samples(deployment)
 
 
 @dataclass(frozen=True)

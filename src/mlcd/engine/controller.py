@@ -21,7 +21,7 @@ from mlcd.engine.control import controlling
 from mlcd.engine.desk import Desk, job_folder
 from mlcd.engine.ending import end_task
 from mlcd.engine.searching import StopAskedError, open_search
-from mlcd.engine.secrets import forget_secrets, read_secrets, redact
+from mlcd.engine.secrets import forget_secrets, read_secrets, redact, scrub_logs
 from mlcd.engine.training import Training
 from mlcd.errors import LimitReachedError, MlcdError, TaskFailedError
 from mlcd.settings import Settings, read_settings
@@ -92,10 +92,12 @@ def _await_consent(desk: Desk) -> JobRecord:
 
 
 def _train(desk: Desk) -> JobRecord:
-    model = Training(desk).run()
+    training = Training(desk)
+    model = training.run()
+    scrub_logs(desk.folder, desk.secrets)
     forget_secrets(desk.folder)
     desk.say("state", f"Done. The model is in {model}" if model else "Done.")
-    return desk.change(state=JobState.SUCCEEDED, ended_at=desk.now(), error="", exit_code=0)
+    return desk.change(state=JobState.SUCCEEDED, ended_at=training.ended_at, error="", exit_code=0)
 
 
 def _rest(desk: Desk, state: JobState, why: str, exit_code: int) -> JobRecord:

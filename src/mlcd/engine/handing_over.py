@@ -15,7 +15,9 @@ def hand_over(desk: Desk, task_id: str) -> str:
     """Copy what the program handed back into the job's model folder, whole or not at all."""
     made = _made(desk, task_id)
     if made is None:
-        desk.say("warning", "The program left no model: nothing in $MLCD_OUTPUT_DIR, no file that `outputs` names")
+        desk.say(
+            "warning", "The program left no model: nothing in $MLCD_OUTPUT_DIR, no file that `outputs` names"
+        )
         return ""
     model = model_folder(desk.folder)
     fresh = model.with_name("model.new")

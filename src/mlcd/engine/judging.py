@@ -75,7 +75,9 @@ def _judge_ended(status: TaskStatus, seen: Throughput | None) -> Measurement | F
         return _measurement(status, seen)
     if status.progress.steps > 0:
         return _failure(status, FailureKind.HUNG, "it was stopped before a second step was seen")
-    return _failure(status, FailureKind.SILENT, f"it ended ({status.reason or 'by itself'}) and not one step was seen")
+    return _failure(
+        status, FailureKind.SILENT, f"it ended ({status.reason or 'by itself'}) and not one step was seen"
+    )
 
 
 def _judge_crash(status: TaskStatus) -> Failure:

@@ -25,7 +25,10 @@ class Probe:
         self.desk = desk
         self.record = record
         self._job = desk.record.job
-        self._task = probe_task(self._job, record, desk.folder, max_seconds)
+        expected = desk.cloud.expected_probe(self._job.probe.measuring_seconds)
+        self._task = probe_task(
+            self._job, record, desk.folder, expected.seconds(record.deployment.nodes), max_seconds
+        )
         self._outcome: Measurement | Failure | None = None
         self._handle = ""
         self._stop_at = 0.0

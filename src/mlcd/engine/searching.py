@@ -120,7 +120,11 @@ def open_search(desk: Desk) -> Search:
     """The search of a job, new or taken over."""
     record = desk.record
     if not record.offers:
-        record = desk.change(offers=tuple(desk.cloud.offers()))
+        samples = work_of(record.job).samples
+        samples_at = dict(desk.cloud.samples_at(samples)) if isinstance(desk.cloud, Recorded) else {}
+        record = desk.change(
+            offers=tuple(desk.cloud.offers()), samples_at=samples_at, start_seconds=desk.cloud.start_seconds
+        )
     return Search(desk, open_searcher(record), space_of(desk, record))
 
 
@@ -164,16 +168,15 @@ def study_of(
 ) -> Study:
     """All that the strategy may see, read from the store."""
     trials = desk.store.trials(desk.job_id)
-    samples = work_of(record.job).samples
     return Study(
         goal=goal_of(record),
         space=space,
-        samples=samples,
+        samples=work_of(record.job).samples,
         trials=trials,
         spent=desk.spent(record),
-        samples_at=desk.cloud.samples_at(samples) if isinstance(desk.cloud, Recorded) else {},
-        probe_time=learnt_probe_time(desk.cloud.probe_time, trials),
-        start_seconds=learnt_start(desk.cloud.start_seconds, trials),
+        samples_at=record.samples_at,
+        probe_time=learnt_probe_time(desk.cloud.expected_probe(record.job.probe.measuring_seconds), trials),
+        start_seconds=learnt_start(record.start_seconds, trials),
         pending=pending,
         seed=record.job.search.seed,
         max_probes=record.job.search.max_probes,

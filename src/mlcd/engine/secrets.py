@@ -31,6 +31,18 @@ def forget_secrets(folder: Path) -> None:
     (folder / _FILE).unlink(missing_ok=True)
 
 
+def scrub_logs(folder: Path, secrets: Mapping[str, str]) -> None:
+    """Blot the values out of the logs of a job that has ended, each file whole or not at all."""
+    if not secrets:
+        return
+    for log in folder.glob("tasks/*/logs/*.log"):
+        text = log.read_text(errors="replace")
+        if (clean := redact(text, secrets)) != text:
+            fresh = log.with_suffix(".new")
+            fresh.write_text(clean)
+            fresh.replace(log)
+
+
 def redact(text: str, secrets: Mapping[str, str]) -> str:
     """The text with every secret value blotted out."""
     for name, value in secrets.items():

@@ -21,7 +21,11 @@ def sweep(store: Store, settings: Settings, clouds: Iterable[str], end: bool) ->
     for name in clouds:
         cloud: Cloud = registry.load("clouds", name)(settings, {})
         try:
-            strays += [_handle(cloud, owned, why, end) for owned in cloud.owned() if (why := _why_stray(store, owned))]
+            strays += [
+                _handle(cloud, owned, why, end)
+                for owned in cloud.owned()
+                if (why := _why_stray(store, owned))
+            ]
         finally:
             cloud.close()
     return strays
@@ -48,4 +52,8 @@ def _why_unneeded(store: Store, record: JobRecord, owned: Owned) -> str:
         return "its task is over"
     if not record.state.active:
         return f"its job is {record.state}"
-    return "" if alive(record.controller) else f"its controller is gone (`mlcd resume {record.id}` takes it over)"
+    return (
+        ""
+        if alive(record.controller)
+        else f"its controller is gone (`mlcd resume {record.id}` takes it over)"
+    )

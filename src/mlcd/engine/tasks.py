@@ -12,24 +12,30 @@ from mlcd.engine.desk import work_of
 SETUP_SECONDS = 1800.0  # a probe's `setup` may install packages
 
 
-def probe_task(job: Job, record: TaskRecord, folder: Path, max_seconds: float) -> Task:
+def probe_task(
+    job: Job, record: TaskRecord, folder: Path, expected_seconds: float, max_seconds: float
+) -> Task:
     """The program on one deployment, for as long as a measurement takes."""
     settings = job.probe
-    longest = SETUP_SECONDS + settings.silent_seconds + settings.warmup_seconds + settings.max_seconds
+    measuring = settings.silent_seconds + settings.warmup_seconds + settings.max_seconds
+    longest = SETUP_SECONDS + expected_seconds + measuring
     return _task(
         job,
         record,
         folder,
         max_seconds=min(longest, max_seconds),
+        samples=work_of(job).samples,
         samples_before=0.0,
-        measuring_seconds=settings.warmup_seconds + settings.min_seconds,
+        measuring_seconds=settings.measuring_seconds,
     )
 
 
-def training_task(job: Job, record: TaskRecord, folder: Path, samples_before: float, max_seconds: float) -> Task:
+def training_task(
+    job: Job, record: TaskRecord, folder: Path, samples: float, samples_before: float, max_seconds: float
+) -> Task:
     """The program until its work is done."""
     endless = max_seconds == float("inf")
-    return _task(job, record, folder, None if endless else max_seconds, samples_before, 0.0)
+    return _task(job, record, folder, None if endless else max_seconds, samples, samples_before, 0.0)
 
 
 def task_folder(job_folder: Path, task_id: str) -> Path:
@@ -47,10 +53,10 @@ def _task(
     record: TaskRecord,
     folder: Path,
     max_seconds: float | None,
+    samples: float,
     samples_before: float,
     measuring_seconds: float,
 ) -> Task:
-    work = work_of(job)
     probing = record.kind is TaskKind.PROBE
     place = task_folder(folder, record.id)
     return Task(
@@ -71,8 +77,8 @@ def _task(
         checkpoint_keep=job.checkpoint.keep,
         grace_seconds=min(2.0, job.checkpoint.grace_seconds) if probing else job.checkpoint.grace_seconds,
         max_seconds=max_seconds,
-        samples=max(0.0, work.samples - samples_before),
+        samples=max(0.0, samples - samples_before),
         samples_before=samples_before,
-        until=work.until,
+        until=work_of(job).until,
         measuring_seconds=measuring_seconds,
     )

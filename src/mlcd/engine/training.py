@@ -19,7 +19,13 @@ from mlcd.engine.handing_over import hand_over
 from mlcd.engine.searching import StopAskedError
 from mlcd.engine.secrets import redact
 from mlcd.engine.tasks import checkpoint_folder, training_task
-from mlcd.errors import BudgetExhaustedError, CloudError, DeadlineMissedError, LimitReachedError, TaskFailedError
+from mlcd.errors import (
+    BudgetExhaustedError,
+    CloudError,
+    DeadlineMissedError,
+    LimitReachedError,
+    TaskFailedError,
+)
 from mlcd.forecast.throughput import throughput_after
 
 BOOK_SECONDS = 1.0  # how often the money so far is written down
@@ -32,6 +38,7 @@ class Training:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
+        self.ended_at = 0.0  # when the last stretch ended, on the cloud's clock
         self._booked_at = float("-inf")
         self._curves_until = -1.0  # seconds of the stretch whose curves are stored
 
@@ -53,7 +60,10 @@ class Training:
         """Intend the next stretch, unless a limit is reached already."""
         assert record.plan is not None
         deployment = record.plan.deployment
-        self._halt_if_needed(record, keep_or_halt(goal_of(record), self.desk.spent(record), deployment, self._stop_seconds(record)))
+        self._halt_if_needed(
+            record,
+            keep_or_halt(goal_of(record), self.desk.spent(record), deployment, self._stop_seconds(record)),
+        )
         return self.desk.intend(TaskKind.TRAINING, deployment)
 
     def _follow(self, record: JobRecord, task_record: TaskRecord) -> Attempt:
@@ -76,30 +86,43 @@ class Training:
         before = 0.0 if newest is None else samples_of(newest)
         spent = self.desk.spent(record)
         allowed = allowed_seconds(goal_of(record), spent, task_record.deployment, self._stop_seconds(record))
-        return training_task(record.job, task_record, self.desk.folder, before, max(1.0, allowed))
+        samples = record.samples(task_record.deployment)
+        return training_task(record.job, task_record, self.desk.folder, samples, before, max(1.0, allowed))
 
     def _attempt(self, task_record: TaskRecord, task: Task) -> Attempt:
         """The stretch as it was begun, by us or by the controller before us."""
         known = {attempt.task_id: attempt for attempt in self.desk.store.attempts(self.desk.job_id)}
         attempt = known.get(task_record.id)
         if attempt is None:
-            attempt = Attempt(task_record.id, task_record.number, task_record.deployment, self.desk.now(), task.samples_before)
+            attempt = Attempt(
+                task_record.id,
+                task_record.number,
+                task_record.deployment,
+                self.desk.now(),
+                task.samples_before,
+            )
             self.desk.store.put_attempt(self.desk.job_id, attempt)
             begin = "" if attempt.samples_before == 0 else f" from {attempt.samples_before:,.0f} samples"
             self.desk.say("attempt", f"Training on {attempt.deployment}{begin}", number=attempt.number)
         return attempt
 
-    def _decide(self, record: JobRecord, task: Task, attempt: Attempt, handle: str, status: TaskStatus) -> None:
+    def _decide(
+        self, record: JobRecord, task: Task, attempt: Attempt, handle: str, status: TaskStatus
+    ) -> None:
         """End the stretch where the user, the target, a limit or silence demands it."""
         if record.stop_asked:
             self._stop(record, task, attempt, handle, "stopped by the user")
             raise StopAskedError
         if target_reached(task, status):
             assert task.until is not None
-            self.desk.say("decision", f"{task.until.metric} has reached {task.until.value:g}: the work is done")
+            self.desk.say(
+                "decision", f"{task.until.metric} has reached {task.until.value:g}: the work is done"
+            )
             self.desk.cloud.stop(handle)
         goal, spent = goal_of(record), self.desk.spent(record)
-        verdict = keep_or_halt(goal, self._up_to_now(spent, attempt, status), attempt.deployment, self._stop_seconds(record))
+        verdict = keep_or_halt(
+            goal, self._up_to_now(spent, attempt, status), attempt.deployment, self._stop_seconds(record)
+        )
         if isinstance(verdict, Halt):
             self._stop(record, task, attempt, handle, verdict.why)
             self._halt_if_needed(record, verdict)
@@ -109,11 +132,19 @@ class Training:
 
     def _up_to_now(self, spent: Ledger, attempt: Attempt, status: TaskStatus) -> Ledger:
         """Money so far, the charges that are not booked yet included."""
-        booked = sum(item.usd for item in self.desk.store.bill(self.desk.job_id) if item.task_id == attempt.task_id)
+        booked = sum(
+            item.usd for item in self.desk.store.bill(self.desk.job_id) if item.task_id == attempt.task_id
+        )
         return Ledger(spent.seconds, spent.usd - booked + status.usd)
 
     def _stop(
-        self, record: JobRecord, task: Task, attempt: Attempt, handle: str, why: str, end: AttemptEnd = AttemptEnd.STOPPED
+        self,
+        record: JobRecord,
+        task: Task,
+        attempt: Attempt,
+        handle: str,
+        why: str,
+        end: AttemptEnd = AttemptEnd.STOPPED,
     ) -> None:
         status = end_task(self.desk.cloud, handle, task.grace_seconds)
         self._book(record, attempt, status, at_last=True)
@@ -121,6 +152,7 @@ class Training:
 
     def _end(self, record: JobRecord, attempt: Attempt, status: TaskStatus) -> Attempt:
         """Book how the stretch ended."""
+        self.ended_at = status.ended_at or self.desk.now()
         self._book(record, attempt, status, at_last=True)
         attempt = self._seen(attempt, status)
         if status.state is TaskState.SUCCEEDED or self._met_target(record, status):
@@ -140,7 +172,12 @@ class Training:
     def _met_target(self, record: JobRecord, status: TaskStatus) -> bool:
         until = work_of(record.job).until
         value = status.progress.latest(until.metric) if until else None
-        return status.state is TaskState.STOPPED and until is not None and value is not None and until.reached(value)
+        return (
+            status.state is TaskState.STOPPED
+            and until is not None
+            and value is not None
+            and until.reached(value)
+        )
 
     def _which_limit(self, record: JobRecord, attempt: Attempt) -> Halt | None:
         """The limit at which the cloud itself ended the stretch, if it was one."""
@@ -154,7 +191,11 @@ class Training:
     def _close(self, attempt: Attempt) -> None:
         self.desk.store.put_attempt(self.desk.job_id, attempt)
         self.desk.store.end_task(attempt.task_id, self.desk.now())
-        self.desk.say("attempt", f"Stretch {attempt.number} {attempt.end}: {attempt.why or 'work done'}", number=attempt.number)
+        self.desk.say(
+            "attempt",
+            f"Stretch {attempt.number} {attempt.end}: {attempt.why or 'work done'}",
+            number=attempt.number,
+        )
         self._curves_until = -1.0
 
     def _book(self, record: JobRecord, attempt: Attempt, status: TaskStatus, at_last: bool = False) -> None:
@@ -189,7 +230,8 @@ class Training:
         since = points[-1].seconds - RECENT_SECONDS if points else 0.0
         seen = throughput_after(points, since)
         done = attempt.samples_before + status.progress.samples
-        left = None if seen is None else max(0.0, work_of(record.job).samples - done) / seen.samples_per_second
+        work = record.samples(attempt.deployment)
+        left = None if seen is None else max(0.0, work - done) / seen.samples_per_second
         spent = self.desk.spent(record)
         return Live(
             task_id=attempt.task_id,
@@ -216,13 +258,14 @@ class Training:
     def _cost_of_the_rest(self, record: JobRecord) -> Ledger:
         """What the samples that are not in a checkpoint yet would still take."""
         assert record.plan is not None
-        plan, work = record.plan, work_of(record.job)
+        plan = record.plan
+        work = record.samples(plan.deployment)
         newest = newest_complete(checkpoint_folder(self.desk.folder))
         done = 0.0 if newest is None else samples_of(newest)
         attempts = self.desk.store.attempts(self.desk.job_id)
         trained, took = sum(a.samples for a in attempts), sum(a.seconds for a in attempts)
-        speed = trained / took if trained > 0 else work.samples / plan.forecast.seconds
-        seconds = max(0.0, work.samples - done) / speed
+        speed = trained / took if trained > 0 else work / plan.forecast.seconds
+        seconds = max(0.0, work - done) / speed
         return Ledger(seconds, plan.deployment.usd(seconds))
 
     def _refuse_too_many(self, record: JobRecord, attempt: Attempt) -> None:

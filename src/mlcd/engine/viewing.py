@@ -14,7 +14,8 @@ from mlcd.core.view import JobStory, JobView
 from mlcd.engine.control import alive
 from mlcd.engine.desk import Desk, goal_of, job_folder
 from mlcd.engine.handing_over import model_folder
-from mlcd.engine.searching import open_searcher, space_of, study_of
+from mlcd.engine.searching import learnt_start, open_searcher, space_of, study_of
+from mlcd.engine.secrets import read_secrets, redact
 from mlcd.engine.tasks import task_folder
 from mlcd.settings import Settings
 from mlcd.store import Store
@@ -27,6 +28,7 @@ def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> 
     """How the job stands at that moment of its cloud's clock."""
     bill = store.bill(record.id)
     run = Run(store.attempts(record.id))
+    trials = store.trials(record.id)
     usd = sum(item.usd for item in bill)
     end = record.ended_at if record.ended_at is not None and not record.state.active else now
     searched_until = run.attempts[0].started_at if run.attempts else end
@@ -36,11 +38,12 @@ def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> 
         goal=goal_of(record),
         spent=Ledger(max(0.0, end - record.submitted_at), usd),
         search=Ledger(max(0.0, searched_until - record.submitted_at), _probes_usd(bill)),
-        trials=store.trials(record.id),
+        trials=trials,
         run=run,
         bill=bill,
         live=store.live(record.id) if record.state.active else None,
         controlled=alive(record.controller),
+        start_seconds=learnt_start(record.start_seconds, trials),
         model=str(model) if record.state is JobState.SUCCEEDED and model.is_dir() else "",
     )
 
@@ -72,7 +75,8 @@ def _beliefs(desk: Desk, record: JobRecord, space: tuple[Deployment, ...]) -> tu
     searcher = open_searcher(record)
     study = study_of(desk, record, space)
     return tuple(
-        searcher.beliefs(replace(study, trials=study.trials[:count])) for count in range(1, len(study.trials) + 1)
+        searcher.beliefs(replace(study, trials=study.trials[:count]))
+        for count in range(1, len(study.trials) + 1)
     )
 
 
@@ -82,4 +86,5 @@ def _log_tail(settings: Settings, record: JobRecord, task_id: str) -> str:
         return ""
     with log.open("rb") as stream:
         stream.seek(max(0, log.stat().st_size - TAIL_BYTES))
-        return stream.read().decode(errors="replace")
+        tail = stream.read().decode(errors="replace")
+    return redact(tail, read_secrets(job_folder(settings, record.id)))

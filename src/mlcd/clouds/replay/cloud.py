@@ -52,6 +52,10 @@ class ReplayCloud:
         """What the recorded deployments are made of."""
         return self.workload.offers
 
+    def expected_probe(self, measuring_seconds: float) -> ProbeTime:
+        """The recording's own, whatever part of it is measuring."""
+        return self.probe_time
+
     def deployments(self) -> tuple[Deployment, ...]:
         """Those that were recorded: there is nothing to say of others."""
         return tuple(self._recorded.values())
