@@ -1,18 +1,18 @@
 """Every error that mlcd raises on purpose.
 
-    MlcdError(message, hint)          what happened, to which thing, and what to do next
-    ├── UserError                     something to change in the job, the command or the settings
-    │   ├── InvalidJobError           a job file that cannot be understood: file, line, key
-    │   ├── NotFoundError             no such job, cloud, strategy, workload …
-    │   ├── MissingExtraError         an optional package is needed; the hint is its install line
-    │   └── GoalUnreachableError      no deployment can keep the deadline or the budget; names the nearest
-    ├── CloudError                    the outside world said no
-    │   └── NoCapacityError           not enough machines of this kind now
-    ├── TaskFailedError               the user's program failed; carries the end of its log
-    ├── LimitReachedError             a run stopped itself with a checkpoint before a limit was passed
-    │   ├── BudgetExhaustedError
-    │   └── DeadlineMissedError
-    └── StoreError                    the database cannot be read or written
+MlcdError(message, hint)          what happened, to which thing, and what to do next
+├── UserError                     something to change in the job, the command or the settings
+│   ├── InvalidJobError           a job file that cannot be understood: file, line, key
+│   ├── NotFoundError             no such job, cloud, strategy, workload …
+│   ├── MissingExtraError         an optional package is needed; the hint is its install line
+│   └── GoalUnreachableError      no deployment can keep the deadline or the budget; names the nearest
+├── CloudError                    the outside world said no
+│   └── NoCapacityError           not enough machines of this kind now
+├── TaskFailedError               the user's program failed; carries the end of its log
+├── LimitReachedError             a run stopped itself with a checkpoint before a limit was passed
+│   ├── BudgetExhaustedError
+│   └── DeadlineMissedError
+└── StoreError                    the database cannot be read or written
 """
 
 from __future__ import annotations

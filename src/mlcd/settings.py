@@ -64,10 +64,7 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
         store=str(env.get("MLCD_STORE", table.get("store", ""))),
         cloud=str(env.get("MLCD_CLOUD", table.get("cloud", "local"))),
         local=LocalSettings(
-            **{
-                field.name: _number(env, field.name, local, field.default)
-                for field in fields(LocalSettings)
-            }
+            **{field.name: _number(env, field.name, local, field.default) for field in fields(LocalSettings)}
         ),
     )
 

@@ -39,12 +39,8 @@ class JobRecord:
     stop_asked: bool = False
     plan: Plan | None = None
     offers: tuple[Offer, ...] = ()  # the space is made of these, so that a resumed search sees the same
-    samples_at: dict[int, float] = field(
-        default_factory=dict
-    )  # batch size → samples to train, where it matters
-    start_seconds: float | None = (
-        None  # from launch to first step as the cloud knows it; None: learnt from the probes
-    )
+    samples_at: dict[int, float] = field(default_factory=dict)  # batch size → samples, where it matters
+    start_seconds: float | None = None  # launch to first step as the cloud knows it; None: see the probes
     error: str = ""
     exit_code: int = 0  # of the command that waits for this job, see mlcd.errors
     ended_at: float | None = None

@@ -47,12 +47,8 @@ class Study:
     spent: Ledger = Ledger()
     probe_time: ProbeTime = ProbeTime()
     start_seconds: float = 0.0  # from launch to first step of the training
-    probe_training_share: float = (
-        0.0  # of a probe's time, in which it trains for good (checkpoints carry it on)
-    )
-    samples_at: Mapping[int, float] = field(
-        default_factory=dict
-    )  # batch size → samples to train, where it matters
+    probe_training_share: float = 0.0  # of a probe's time: trains for good, carried on by checkpoints
+    samples_at: Mapping[int, float] = field(default_factory=dict)  # batch size → samples, where it matters
     pending: tuple[Deployment, ...] = ()  # being tried now
     seed: int = 0
     max_probes: int | None = None
