@@ -46,9 +46,9 @@ def prepare(
     for place in (folder.log().parent, folder.progress, folder.outputs, checkpoint_folder(spec.task, folder)):
         place.mkdir(parents=True, exist_ok=True)
     bundle = write_bundle(copies_folder(folder) / "worker")
+    env = with_bundle(node_environment(spec.task, folder, marker, secrets), bundle)
     platform: Platform = registry.load("platforms", spec.task.platform)()
-    nodes = _nodes(spec, taken)
-    ready = [_prepare_one(spec, node, taken, folder, marker, secrets, platform, bundle) for node in nodes]
+    ready = [_prepare_one(spec, node, taken, folder, env, platform) for node in _nodes(spec, taken)]
     for prepared in ready:
         _fill_copy(spec, prepared.node, check)
         _put_back(spec, folder, prepared.node)
@@ -56,26 +56,17 @@ def prepare(
 
 
 def _prepare_one(
-    spec: Spec,
-    node: Node,
-    taken: Taken,
-    folder: TaskFolder,
-    marker: Path,
-    secrets: Mapping[str, str],
-    platform: Platform,
-    bundle: Mapping[str, str],
+    spec: Spec, node: Node, taken: Taken, folder: TaskFolder, env: dict[str, str], platform: Platform
 ) -> Prepared:
-    processes = platform.processes(spec.task, spec.deployment, node)
+    cores = share(taken.cores, node.rank, spec.deployment.nodes)
     local = LocalNode(
         node=node,
-        processors=frozenset(
-            spec.cores[core] for core in share(taken.cores, node.rank, spec.deployment.nodes)
-        ),
+        processors=frozenset(spec.cores[core] for core in cores),
         copy=copies_folder(folder) / f"node-{node.rank}",
         log=folder.log(node.rank),
-        env=with_bundle(node_environment(spec.task, folder, marker, node, len(processes), secrets), bundle),
+        env=env,
     )
-    return Prepared(local, processes)
+    return Prepared(local, platform.processes(spec.task, spec.deployment, node))
 
 
 def _nodes(spec: Spec, taken: Taken) -> list[Node]:
