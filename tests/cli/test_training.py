@@ -202,6 +202,15 @@ def test_a_search_in_which_all_fails_shows_the_log(mlcd: Command) -> None:
     ended = replace(stories.planned(), record=record, trials=(stories.trial(1, 16),))
     done = mlcd("run", "job.yaml", "--yes", client=FakeClient(acts=[[ended]]))
     assert "RuntimeError: CUDA out of memory." in done.out
+    assert "mlcd logs j-7f3a" in done.out
+
+
+def test_a_limit_that_stopped_the_job_is_what_resuming_changes(mlcd: Command) -> None:
+    ended = replace(
+        stories.planned(), record=stories.record(JobState.FAILED, exit_code=106, error="Too little.")
+    )
+    done = mlcd("run", "job.yaml", "--yes", client=FakeClient(acts=[[ended]]))
+    assert "mlcd resume j-7f3a --budget USD --deadline 6h" in done.out
 
 
 def test_an_unreachable_goal_is_an_error_with_its_code(mlcd: Command) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mlcd.api import Client
 
 _TAIL_LINES = 15
+_LIMIT_CODES = (104, 105, 106)  # budget exhausted, deadline missed, goal unreachable
 
 
 class Following:
@@ -115,9 +116,11 @@ def what_next(view: JobView) -> list[str]:
     report = f"mlcd report {job}   the whole story as a page"
     if state is JobState.PLANNED:
         return [f"mlcd resume {job} --yes   train by this plan", report]
-    if state is JobState.PAUSED:
+    if state is JobState.PAUSED or view.record.exit_code in _LIMIT_CODES:
         return [f"mlcd resume {job} --budget USD --deadline 6h   go on with new limits", report]
-    if state in (JobState.STOPPED, JobState.FAILED):
+    if state is JobState.FAILED:
+        return [f"mlcd logs {job}     what the program wrote", f"mlcd resume {job}   try again", report]
+    if state is JobState.STOPPED:
         return [f"mlcd resume {job}   go on where it stopped", report]
     if state.active:
         return [f"mlcd status {job}   how it stands", f"mlcd stop {job}     end it"]
@@ -135,4 +138,4 @@ def _failed_log(view: JobView) -> list[RenderableType]:
     if view.record.state is not JobState.FAILED or not failed or len(failed) < len(view.trials):
         return []
     tail = failed[-1].log_tail.rstrip().splitlines()[-_TAIL_LINES:]
-    return [printable(f"{failed[-1].reason}: {failed[-1].message}"), printable("\n".join(tail), "dim")]
+    return [printable("\n".join(tail), "dim")] if tail else []

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
-from mlcd import __version__
 from mlcd.core.view import JobStory
 from mlcd.report import sections
 from mlcd.report.belief_figures import belief_figures, panels_left_out
@@ -63,7 +63,7 @@ def _sections(story: JobStory) -> Iterable[Html]:
     yield _section("Failures", sections.failures_section(story))
     yield _section("What happened", sections.events_section(story))
     yield _section("The log's end", tag("pre", story.log_tail) if story.log_tail else Html(""))
-    yield _section("Facts", sections.facts_section(story, __version__))
+    yield _section("Facts", sections.facts_section(story, version("mlcd")))
 
 
 def _section(title: str, *parts: Html) -> Html:
