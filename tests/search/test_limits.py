@@ -58,3 +58,11 @@ def test_probes_under_way_take_money_from_the_room() -> None:
 def test_without_limits_there_is_always_room() -> None:
     study = study_of(measured(FAST, 100.0))
     assert room_for_probes(study, best_feasible(study)).admits(study, deployment("p3", 8, usd_per_hour=1e6))
+
+
+def test_an_incumbent_that_is_not_sure_is_held_at_what_is_expected() -> None:
+    study = study_of(
+        measured(FAST, 100.0), deadline_hours=1.19
+    )  # 1 h and a probe: 1.17 h, a little slower breaks it
+    room = room_for_probes(study, best_feasible(study))
+    assert room.seconds == pytest.approx(0.19 * 3600.0 - 600.0, abs=1.0)

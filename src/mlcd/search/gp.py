@@ -34,6 +34,7 @@ Ints = NDArray[np.intp]
 
 _SQRT5 = 5.0**0.5
 _MOST_STEPS = 40  # of the optimiser
+_SPREAD_WEIGHT = 3.0  # how many observations the expected spread of the values is worth
 
 # Products up to this size are done by BLAS without threads. Larger ones would wait for a second core, which on a
 # busy machine takes a hundred times longer than the product itself.
@@ -90,9 +91,13 @@ def fit(features: Floats, category: Ints, values: Floats, variance: Floats) -> G
 
 
 def _centre_and_scale(values: Floats) -> tuple[float, float]:
-    """Mean and spread; equal or single values get the spread of a factor of e, rather than none."""
-    spread = float(values.std())
-    return float(values.mean()), spread if spread > 1e-3 else 1.0
+    """Mean and spread of the values, the spread shrunk towards one.
+
+    Logarithms of speeds spread by about one (a factor of e). Two values that happen to be alike must not make
+    the process believe that everything is.
+    """
+    squares = float(((values - values.mean()) ** 2).sum())
+    return float(values.mean()), ((squares + _SPREAD_WEIGHT) / (len(values) + _SPREAD_WEIGHT)) ** 0.5
 
 
 def _squared_parts(features: Floats, category: Ints) -> Floats:

@@ -15,13 +15,15 @@ Eq. 7 and 8,    PL_T = t(m, n) and PL_C = P(m) × n × t(m, n), taken off the im
                 hours saved less hours of profiling, or dollars saved less dollars of profiling.
 Initial points. A single node of each type (the fewest that the space has), cheapest first, left out where the
                 reserve forbids. A catalogue with hundreds of types would make this the whole search: beyond
-                `initial_types` of them, so many are taken evenly over the range of prices.
+                `initial_types` of them, so many are taken evenly over the range of prices. Where the job allows
+                several batch sizes (the paper fixes it), the largest and the smallest are looked at as well.
 Stop.           The reserve (mlcd.search.limits). "95 % confidence interval of the expected improvement": D is
                 profiled only while the optimistic end of the interval promises more than profiling D costs.
 Concave prior.  Two neighbouring measured scale-outs of one type (at one batch size) with declining speed: no
                 larger scale-out of it is tried.
 No incumbent.   The paper does not say. Feasibility comes first: of the deployments most likely to keep the limits
-                the one that is cheapest to profile; none could keep them: the end.
+                the one that is cheapest to profile. Where the process sees none, the measured one that comes nearest
+                is scaled out while linear speed-up would be enough; where it would not, the goal is given up.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
 from mlcd.core.trial import Trial
 from mlcd.forecast.whole import speed_error
-from mlcd.search.limits import best_feasible, room_for_probes
+from mlcd.search.limits import best_feasible, nearest, room_for_probes
 from mlcd.search.model import (
     Speeds,
     Trainings,
@@ -45,16 +47,24 @@ from mlcd.search.model import (
     expect_trainings,
     expected_improvement,
 )
-from mlcd.search.reach import affordable, first_of_each_type, goal_cost_of_probes, left_after_probe
+from mlcd.search.reach import (
+    affordable,
+    end_of_batch_sizes,
+    first_of_each_type,
+    goal_cost_of_probes,
+    left_after_probe,
+)
 from mlcd.search.seen import measured_trials
 from mlcd.search.table import Floats, Mask, Outlook, outlook
+
+_Z_TO_GIVE_UP = 3.0  # standard deviations of luck that would not help: the goal is given up
 
 
 @dataclass(frozen=True)
 class HeterBO:
     """Bayesian optimisation that knows what looking costs."""
 
-    initial_types: int = 12
+    initial_types: int = 6  # the paper's own testbeds have fewer
     confidence: float = 0.95
 
     def suggest(self, study: Study) -> Deployment | Stop:
@@ -75,7 +85,7 @@ class HeterBO:
         return beliefs_of(view, expect_speeds(view))
 
     def _next(self, view: Outlook, candidates: Mask, incumbent: Trial | None) -> Deployment | Stop:
-        first = first_of_each_type(view, candidates, self.initial_types)
+        first = self._initial_point(view, candidates)
         if first is not None:
             return first
         speeds = expect_speeds(view)
@@ -84,6 +94,13 @@ class HeterBO:
         if incumbent is None:
             return self._towards_feasible(view, candidates, speeds)
         return self._towards_better(view, candidates, speeds, incumbent)
+
+    def _initial_point(self, view: Outlook, candidates: Mask) -> Deployment | None:
+        first = first_of_each_type(view, candidates, self.initial_types)
+        best = nearest(view.study)
+        if first is not None or best is None or best.deployment not in view.table.position:
+            return first
+        return end_of_batch_sizes(view, candidates, best.deployment)
 
     def _towards_better(
         self, view: Outlook, candidates: Mask, speeds: Speeds, incumbent: Trial
@@ -104,9 +121,9 @@ class HeterBO:
     def _towards_feasible(self, view: Outlook, candidates: Mask, speeds: Speeds) -> Deployment | Stop:
         trainings = expect_trainings(view, speeds)
         seconds, usd = left_after_probe(view)
-        possible = candidates & trainings.could_be_within(seconds, usd, self._z)
+        possible = candidates & trainings.could_be_within(seconds, usd, _Z_TO_GIVE_UP)
         if not possible.any():
-            return Stop(None, "nothing measured keeps the limits, and nothing else is likely to")
+            return _scaled_out(view, candidates, trainings)
         chance = np.where(possible, trainings.chance_within(seconds, usd), 0.0)
         likely = possible & (chance >= 0.5 * chance.max())
         return _best_of(view, likely, -view.probe_seconds * view.probe_usd)
@@ -114,6 +131,21 @@ class HeterBO:
     @property
     def _z(self) -> float:
         return float(ndtri(0.5 + self.confidence / 2.0))
+
+
+def _scaled_out(view: Outlook, candidates: Mask, trainings: Trainings) -> Deployment | Stop:
+    """At least twice the nodes of the nearest measured deployment, if linear speed-up would keep the limits."""
+    table, near = view.table, nearest(view.study)
+    row = None if near is None else table.position.get(near.deployment)
+    if row is not None:
+        seconds, usd = left_after_probe(view)
+        same = (table.kind == table.kind[row]) & (table.batch == table.batch[row])
+        linear = trainings.seconds[row] * table.nodes[row] / table.nodes
+        enough = (linear <= seconds) & (trainings.usd[row] <= usd)
+        larger = candidates & same & enough & (table.nodes >= 2 * table.nodes[row])
+        if larger.any():
+            return _best_of(view, larger, -table.nodes)
+    return Stop(None, "nothing measured keeps the limits, and nothing else is likely to")
 
 
 def past_the_peak(view: Outlook) -> Mask:

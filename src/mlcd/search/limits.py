@@ -80,15 +80,21 @@ class Room:
 def room_for_probes(study: Study, incumbent: Trial | None) -> Room:
     """What the limits leave for a probe once the incumbent's training and the probes under way are set aside.
 
-    Probes under way run beside the next one: they take its money, not its time.
+    Probes under way run beside the next one: they take its money, not its time. An incumbent that is not sure
+    to keep the limits is held at what it is expected to take: it must not end the search for a sure one.
     """
-    held = slow_total(study, incumbent) if incumbent is not None else study.spent
+    held = _held(study, incumbent) if incumbent is not None else study.spent
     pending_usd = sum(study.probe_usd(deployment) for deployment in study.pending) * PROBE_SURCHARGE
     deadline, budget = study.goal.deadline_seconds, study.goal.budget_usd
     return Room(
         seconds=inf if deadline is None else deadline - held.seconds,
         usd=inf if budget is None else budget - held.usd - pending_usd,
     )
+
+
+def _held(study: Study, incumbent: Trial) -> Ledger:
+    slow = slow_total(study, incumbent)
+    return slow if study.goal.allows(*_pair(slow)) else expected_total(study, incumbent)
 
 
 def _forecast(study: Study, trial: Trial) -> Forecast:

@@ -53,6 +53,23 @@ def first_of_each_type(view: Outlook, candidates: Mask, most: int) -> Deployment
     return None
 
 
+def end_of_batch_sizes(view: Outlook, candidates: Mask, best: Deployment) -> Deployment | None:
+    """The largest, then the smallest batch size that is still unseen, on the best deployment's type; None: both seen.
+
+    Nothing that was measured at one batch size tells what another one does.
+    """
+    table = view.table
+    mine = table.kind == table.kind[table.position[best]]
+    mine &= table.nodes == table.nodes[mine].min()
+    largest, least = table.batch[mine].max(), table.batch[mine].min()
+    seen = table.batch[table.rows(tuple(view.study.tried))]
+    for end, unseen in ((largest, np.all(seen < largest)), (least, np.all(seen > least))):
+        there = candidates & mine & (table.batch == end)
+        if unseen and there.any():
+            return smallest(table, there)
+    return None
+
+
 def types_over_prices(table: Table, most: int) -> list[int]:
     """Types by the price of a node, cheapest first, at most so many, evenly spread."""
     price = np.full(len(table.kinds), np.inf)
