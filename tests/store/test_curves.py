@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 from mlcd.core.progress import MetricPoint, Point
 from mlcd.core.run import Attempt
 from mlcd.core.task import TaskKind
-from mlcd.store import Store
+from mlcd.store import Store, open_store
 from store.store_samples import DEPLOYMENT, job, task
 
 FIRST = task(1, kind=TaskKind.TRAINING)
@@ -113,3 +115,23 @@ def test_the_limit_holds_for_all_stretches_together(training: Store) -> None:
     assert len(points) == 50
     assert (points[0].seconds, points[-1].seconds) == (0.0, 189.0)
     assert len(training.metrics("digits-1a2b", most=50)) == 50
+
+
+def test_thinning_does_not_read_what_it_leaves_out() -> None:
+    with closing(open_store("sqlite://")) as store:
+        store.add_job(job())
+        store.add_task(FIRST)
+        store.add_points("digits-1a2b", FIRST.id, line(30_000), ())
+        thinned = _hundreds_of_instructions(store, most=50)
+        assert thinned < 100 < _hundreds_of_instructions(store, most=None)
+
+
+def _hundreds_of_instructions(store: Store, most: int | None) -> int:
+    """How hard SQLite works for it."""
+    ticks = []
+    with store._database.reading() as connection:
+        sqlite = connection.connection.driver_connection
+        assert isinstance(sqlite, sqlite3.Connection)
+        sqlite.set_progress_handler(lambda: ticks.append(1), 100)
+    store.points("digits-1a2b", most=most)
+    return len(ticks)

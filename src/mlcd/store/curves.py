@@ -136,24 +136,29 @@ def _curve(connection: Connection, key: Column[int], number: int, most: int | No
 
 def _thinned(connection: Connection, key: Column[int], number: int, most: int) -> Sequence[Row[Any]]:
     seconds = key.table.c.seconds
-    ends = select(func.min(seconds), func.max(seconds)).where(key == number)
-    first, last = connection.execute(ends).one()
+    # Two queries, because SQLite looks either end up in the tree but reads all rows for both at once.
+    first = connection.execute(select(func.min(seconds)).where(key == number)).scalar_one()
+    last = connection.execute(select(func.max(seconds)).where(key == number)).scalar_one()
     newest = connection.execute(select(key.table).where(key == number, seconds == last)).all()
     if most < 2:
         return newest
-    hops = _hops(key, number, first, (last - first) / (most - 1))
-    rows = connection.execute(hops.where(seconds < last)).all()
+    rows = connection.execute(_hops(key, number, first, last, (last - first) / (most - 1))).all()
     return [*rows[: most - 1], *newest]
 
 
-def _hops(key: Column[int], number: int, first: float, step: float) -> Select[Any]:
-    """The first row, then each first row at least a step after the one before."""
+def _hops(key: Column[int], number: int, first: float, last: float, step: float) -> Select[Any]:
+    """The first row, then each first row at least a step after the one before, without the last.
+
+    The last is left out inside the recursion: a condition outside makes SQLite walk the whole curve.
+    """
     table: Table = key.table
     picked = select(literal(first, table.c.seconds.type).label("seconds")).cte("picked", recursive=True)
     later = table.alias("later")
     following = (
         select(func.min(later.c.seconds))
-        .where(later.c[key.name] == number, later.c.seconds >= picked.c.seconds + step)
+        .where(
+            later.c[key.name] == number, later.c.seconds >= picked.c.seconds + step, later.c.seconds < last
+        )
         .scalar_subquery()
     )
     picked = picked.union_all(select(following).where(picked.c.seconds.is_not(None)))
