@@ -8,7 +8,7 @@ from math import inf
 import pytest
 
 from mlcd.core.goal import Aim
-from mlcd.search.limits import best_feasible, nearest, room_for_probes
+from mlcd.search.limits import best_feasible, nearest, room_for_probes, surely_feasible
 from search_worlds import deployment, failed, measured, study_of
 
 FAST = deployment("p3", 1, usd_per_hour=10.0)  # 360,000 samples at 100/s: 1 h, $10
@@ -60,9 +60,11 @@ def test_without_limits_there_is_always_room() -> None:
     assert room_for_probes(study, best_feasible(study)).admits(study, deployment("p3", 8, usd_per_hour=1e6))
 
 
-def test_an_incumbent_that_is_not_sure_is_held_at_what_is_expected() -> None:
+def test_an_incumbent_that_is_not_sure_holds_nothing_back() -> None:
     study = study_of(
         measured(FAST, 100.0), deadline_hours=1.19
     )  # 1 h and a probe: 1.17 h, a little slower breaks it
+    assert best_feasible(study) is not None
+    assert surely_feasible(study) is None
     room = room_for_probes(study, best_feasible(study))
-    assert room.seconds == pytest.approx(0.19 * 3600.0 - 600.0, abs=1.0)
+    assert room.seconds == pytest.approx(1.19 * 3600.0 - 600.0)

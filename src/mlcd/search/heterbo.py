@@ -38,7 +38,7 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
 from mlcd.core.trial import Trial
 from mlcd.forecast.whole import speed_error
-from mlcd.search.limits import best_feasible, nearest, room_for_probes
+from mlcd.search.limits import best_feasible, nearest, room_for_probes, surely_feasible
 from mlcd.search.model import (
     Speeds,
     Trainings,
@@ -69,15 +69,16 @@ class HeterBO:
 
     def suggest(self, study: Study) -> Deployment | Stop:
         """The next deployment to profile, or the best measured one that keeps the limits."""
-        incumbent = best_feasible(study)
-        choice = incumbent.deployment if incumbent is not None else None
+        best = best_feasible(study)
+        choice = best.deployment if best is not None else None
         if not study.probes_left:
             return Stop(choice, f"all {study.max_probes} probes that were allowed are used")
-        view = outlook(study)
+        view, incumbent = outlook(study), surely_feasible(study)
         within_reach = view.open & affordable(view, room_for_probes(study, incumbent))
         if not within_reach.any():
             return Stop(choice, _why_nothing_is_left(view, choice))
-        return self._next(view, within_reach & ~past_the_peak(view), incumbent)
+        answer = self._next(view, within_reach & ~past_the_peak(view), incumbent)
+        return answer if isinstance(answer, Deployment) else Stop(choice, answer.reason)
 
     def beliefs(self, study: Study) -> tuple[Belief, ...]:
         """The process's expectation of every deployment."""

@@ -24,17 +24,20 @@ PROBE_SURCHARGE = 1.1  # a probe may take that much longer than expected
 
 
 def best_feasible(study: Study) -> Trial | None:
-    """The measured deployment that serves the goal best and surely keeps the limits; None: there is none.
+    """The measured deployment to train on if the search ended now; None: none is expected to keep the limits.
 
-    Surely: at the slow end of its 95 % interval. Where none is sure, the one that is expected to keep the
+    The surely feasible one that serves the goal best; where none is sure, the one that is expected to keep the
     limits with the most to spare. Its measurement is the average of all of that deployment.
     """
-    trials = measured_trials(study)
-    sure = [trial for trial in trials if study.goal.allows(*_pair(slow_total(study, trial)))]
-    if sure:
-        return min(sure, key=lambda trial: goal_value(study, trial))
-    hoped = [trial for trial in trials if study.goal.allows(*_pair(expected_total(study, trial)))]
-    return min(hoped, key=lambda trial: study.goal.excess(*_pair(expected_total(study, trial))), default=None)
+    hoped = [t for t in measured_trials(study) if study.goal.allows(*_pair(expected_total(study, t)))]
+    sure = surely_feasible(study)
+    return sure if sure is not None else nearest(study, hoped)
+
+
+def surely_feasible(study: Study) -> Trial | None:
+    """The best by the goal of those that keep the limits even at the slow end of their 95 % interval."""
+    sure = [t for t in measured_trials(study) if study.goal.allows(*_pair(slow_total(study, t)))]
+    return min(sure, key=lambda trial: goal_value(study, trial), default=None)
 
 
 def nearest(study: Study, trials: Iterable[Trial] | None = None) -> Trial | None:
@@ -81,20 +84,16 @@ def room_for_probes(study: Study, incumbent: Trial | None) -> Room:
     """What the limits leave for a probe once the incumbent's training and the probes under way are set aside.
 
     Probes under way run beside the next one: they take its money, not its time. An incumbent that is not sure
-    to keep the limits is held at what it is expected to take: it must not end the search for a sure one.
+    to keep the limits is none: it must not end the search for a sure one.
     """
-    held = _held(study, incumbent) if incumbent is not None else study.spent
+    slow = study.spent if incumbent is None else slow_total(study, incumbent)
+    held = slow if study.goal.allows(*_pair(slow)) else study.spent
     pending_usd = sum(study.probe_usd(deployment) for deployment in study.pending) * PROBE_SURCHARGE
     deadline, budget = study.goal.deadline_seconds, study.goal.budget_usd
     return Room(
         seconds=inf if deadline is None else deadline - held.seconds,
         usd=inf if budget is None else budget - held.usd - pending_usd,
     )
-
-
-def _held(study: Study, incumbent: Trial) -> Ledger:
-    slow = slow_total(study, incumbent)
-    return slow if study.goal.allows(*_pair(slow)) else expected_total(study, incumbent)
 
 
 def _forecast(study: Study, trial: Trial) -> Forecast:
