@@ -57,12 +57,20 @@ def test_a_failed_probe_costs_as_much_as_a_measured_one() -> None:
     assert search.study.spent.usd == pytest.approx(4 * 8.0 * 11 / 60)
 
 
-def test_giving_up_costs_as_much_as_the_worst_choice_that_keeps_the_limit() -> None:
+def test_giving_up_with_nothing_measured_costs_as_much_as_the_worst_choice_that_keeps_the_limit() -> None:
     given_up = run_episode(problem(Scenario.BUDGET, slack=1.5), "script", Script((), None), 0, EXACT)
     assert (given_up.finished, given_up.chosen) == (False, None)
     for deployment in problem(Scenario.BUDGET, slack=1.5).feasible:
         chosen = run_episode(problem(Scenario.BUDGET, slack=1.5), "script", Script((), deployment), 0, EXACT)
         assert chosen.ratio <= given_up.ratio
+
+
+def test_giving_up_leaves_its_user_with_the_best_that_was_measured() -> None:
+    tries = (one(SLOW, 1), one(SLOW, 4))
+    given_up = run_episode(problem(Scenario.DEADLINE), "script", Script(tries, None), 0, EXACT)
+    chosen = run_episode(problem(Scenario.DEADLINE), "script", Script(tries, one(SLOW, 4)), 0, EXACT)
+    assert (given_up.finished, chosen.finished) == (False, True)
+    assert (given_up.ratio, given_up.broken) == (chosen.ratio, True)
 
 
 def test_choosing_what_fails_costs_a_probe_more_than_giving_up() -> None:

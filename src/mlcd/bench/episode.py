@@ -2,10 +2,11 @@
 
     Study ──suggest──▶ Deployment ──probe──▶ Trial ──with_trial──▶ Study ──suggest──▶ … ──▶ Stop ──train──▶ Episode
 
-A search that ends without a deployment, or with one that fails, is not let off: its user still has to train, so
-it is charged what it spent on looking and then the *worst* deployment that keeps the limit. Giving up therefore
-never looks better than any choice that keeps it. A choice that fails costs one more probe: the time until its
-user knows.
+A search that ends without a deployment, or with one that fails, is not let off: its user still has to train. He
+takes what the search has measured, the best that keeps the limit or else the nearest to it, and where nothing was
+measured the worst deployment that keeps the limit. So giving up is never better than choosing, it is counted as
+a limit broken where the total passes it, and its share is reported beside. A choice that fails costs one more
+probe: the time until its user knows.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from mlcd.core.study import Ledger, Stop, Study
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases, Trial
 from mlcd.errors import MlcdError
 from mlcd.search.base import Searcher
+from mlcd.search.limits import best_feasible, nearest
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,9 @@ def close_episode(problem: Problem, strategy: str, seed: int, search: Search) ->
     study, chosen = search.study, search.stop.choice
     finished = chosen in problem.trainings
     spent = study.spent if finished or chosen is None else _after_failed_start(study, chosen)
-    total = _total(problem, study, spent, chosen if chosen is not None and finished else problem.worst)
+    total = _total(
+        problem, study, spent, chosen if chosen is not None and finished else _fallback(problem, study)
+    )
     best = problem.trainings[problem.oracle]
     return Episode(
         trace=problem.case.trace,
@@ -186,6 +190,16 @@ def _after_failed_start(study: Study, chosen: Deployment) -> Ledger:
     return Ledger(
         study.spent.seconds + study.probe_seconds(chosen), study.spent.usd + study.probe_usd(chosen)
     )
+
+
+def best_known(study: Study) -> Deployment | None:
+    """The best deployment measured so far: within the limits, or else nearest to them."""
+    best = best_feasible(study) or nearest(study)
+    return None if best is None else best.deployment
+
+
+def _fallback(problem: Problem, study: Study) -> Deployment:
+    return best_known(study) or problem.worst
 
 
 def _total(problem: Problem, study: Study, spent: Ledger, chosen: Deployment) -> Ledger:

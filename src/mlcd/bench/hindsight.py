@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 
-from mlcd.bench.episode import Episode, close_episode, play_search, states_of
+from mlcd.bench.episode import Episode, best_known, close_episode, play_search, states_of
 from mlcd.bench.protocol import Hours, Problem, Rules
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Stop, Study
 from mlcd.search.base import Searcher
-from mlcd.search.limits import best_feasible, nearest, room_for_probes
+from mlcd.search.limits import best_feasible, room_for_probes
 
 FEWEST_PROBES = 3
 MOST_PROBES = 20
@@ -70,12 +70,6 @@ def best_rules(outcomes: Iterable[Mapping[Rule | None, Episode]]) -> dict[tuple[
 
 def _lowest_mean(ratios: Mapping[Rule, list[float]]) -> Rule:
     return min(ratios, key=lambda rule: (fmean(ratios[rule]), rule))
-
-
-def best_known(study: Study) -> Deployment | None:
-    """The best deployment measured so far: within the limits, or else nearest to them."""
-    best = best_feasible(study) or nearest(study)
-    return None if best is None else best.deployment
 
 
 def _stopped(states: tuple[Study, ...], rule: Rule) -> Study:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlcd import registry
 from mlcd.bench.peers import PEERS, load_peer
+from mlcd.core.machines import Deployment
+from mlcd.core.study import Belief, Stop, Study
 from mlcd.errors import NotFoundError, UserError, did_you_mean
 from mlcd.search.base import Searcher
 
@@ -18,6 +20,7 @@ class Strategy:
     text: str  # as the user wrote it
     name: str
     options: tuple[tuple[str, Any], ...] = ()
+    only: tuple[str, ...] = ()  # instance types that it is told to look at; empty: all
 
     @property
     def peer(self) -> bool:
@@ -33,7 +36,27 @@ class Strategy:
             raise UserError(
                 f"Strategy '{self.text}': {error}.", "Options are written as name:option=value."
             ) from error
-        return searcher
+        return Narrowed(searcher, self.only) if self.only else searcher
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """A searcher that someone with experience has told which instance types to look at."""
+
+    inner: Searcher
+    only: tuple[str, ...]
+
+    def suggest(self, study: Study) -> Deployment | Stop:
+        """What the searcher says of the smaller space."""
+        return self.inner.suggest(self._narrow(study))
+
+    def beliefs(self, study: Study) -> tuple[Belief, ...]:
+        """What the searcher believes of the smaller space."""
+        return self.inner.beliefs(self._narrow(study))
+
+    def _narrow(self, study: Study) -> Study:
+        kept = tuple(each for each in study.space if each.offer.instance.name in self.only)
+        return replace(study, space=kept)
 
 
 def parse_strategy(text: str) -> Strategy:

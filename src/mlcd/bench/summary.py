@@ -11,6 +11,9 @@ import numpy as np
 from mlcd.bench.episode import Episode
 from mlcd.bench.protocol import Hours
 
+# Whoever breaks a larger share of the limits is not compared by the ratio, which breaking them lowers.
+MOST_BROKEN = 0.005
+
 
 @dataclass(frozen=True)
 class Row:
@@ -39,20 +42,34 @@ def summarize(episodes: Iterable[Episode]) -> tuple[Row, ...]:
 
 
 def verdict(rows: Iterable[Row]) -> str:
-    """Who came closest to the oracle over all scenarios and job sizes, and who kept every limit."""
+    """Who came closest to the oracle over all scenarios and job sizes while keeping the limits."""
     by_strategy: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_strategy[row.strategy].append(row)
-    means = {name: float(np.mean([row.mean_ratio for row in own])) for name, own in by_strategy.items()}
-    broken = {name: float(np.mean([row.broken_share for row in own])) for name, own in by_strategy.items()}
-    first, *others = sorted(means, key=means.__getitem__)
-    text = f"{first} comes closest to the oracle: {_said(first, means, broken)}"
-    return f"{text}; next {_said(others[0], means, broken, named=True)}." if others else f"{text}."
+    standings = sorted((_standing(name, own) for name, own in by_strategy.items()), key=lambda one: one.mean)
+    keepers = [one for one in standings if one.broken <= MOST_BROKEN]
+    if not keepers:
+        return f"No strategy kept the limits. Lowest mean: {standings[0]}."
+    first, *others = keepers
+    breakers = [one for one in standings if one.mean < first.mean]
+    said = [f"Closest to the oracle: {first}.", *(f"Next: {one}." for one in others[:1])]
+    return " ".join([*said, *(f"Lower by breaking the limits: {one}." for one in breakers)])
 
 
-def _said(name: str, means: dict[str, float], broken: dict[str, float], named: bool = False) -> str:
-    limits = "no limit broken" if broken[name] == 0 else f"{broken[name]:.1%} of the limits broken"
-    return f"{f'{name} with ' if named else ''}{means[name]:.3f} × its total on average, {limits}"
+@dataclass(frozen=True)
+class _Standing:
+    name: str
+    mean: float
+    broken: float
+
+    def __str__(self) -> str:
+        limits = "no limit" if self.broken == 0 else f"{self.broken:.1%} of the limits"
+        return f"{self.name}, {self.mean:.3f} × its total on average, {limits} broken"
+
+
+def _standing(name: str, rows: list[Row]) -> _Standing:
+    mean = float(np.mean([row.mean_ratio for row in rows]))
+    return _Standing(name, mean, float(np.mean([row.broken_share for row in rows])))
 
 
 def _row(episodes: list[Episode]) -> Row:

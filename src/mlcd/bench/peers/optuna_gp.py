@@ -1,0 +1,17 @@
+"""Optuna's Gaussian process with constraints: log EI + log P(feasible)."""
+
+from __future__ import annotations
+
+from mlcd.bench.peers.base import Peer, Question
+from mlcd.bench.peers.optuna_study import suggest_with
+from mlcd.core.machines import Deployment
+
+
+class OptunaGP(Peer):
+    """optuna.samplers.GPSampler; needs torch."""
+
+    def ask(self, question: Question) -> Deployment:
+        import torch  # noqa: F401 - Optuna imports it late and hides that it is missing
+        from optuna.samplers import GPSampler
+
+        return suggest_with(GPSampler(seed=question.seed, n_startup_trials=1), question)
