@@ -115,7 +115,7 @@ class Client:
         if missing:
             raise InvalidJobError(
                 f"Secret '{missing[0]}' has no value.",
-                f"Give it with --secret {missing[0]}=… or in the environment.",
+                f"Set it in the environment, or pass it on with --secret {missing[0]}.",
             )
         job_id = f"{_slug(loaded.job.name)}-{tokens.token_hex(3)}"
         folder = job_folder(self.settings, job_id)
@@ -170,13 +170,14 @@ class Client:
             yield view
             if not _should_move(view.record) and not view.controlled:
                 return
-            self._revive(view)
             time.sleep(FOLLOW_SECONDS)
 
     def view(self, job_id: str) -> JobView:
-        """How a job stands."""
+        """How a job stands; a controller found dead is replaced."""
         record = self.store.job(job_id)
-        return view_of(self.store, self.settings, record, self._now(record))
+        view = view_of(self.store, self.settings, record, self._now(record))
+        self._revive(view)
+        return view
 
     def views(self) -> list[JobView]:
         """All jobs, newest first; controllers found dead are replaced."""

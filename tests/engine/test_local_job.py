@@ -71,7 +71,7 @@ def test_a_run_halts_with_a_checkpoint_before_the_budget_is_passed_and_goes_on_w
     client: Client, make_job: MakeJob
 ) -> None:
     slower = PROGRAM.replace(
-        "time.sleep(0.02)", "time.sleep(0.08 if '-t' in os.environ['MLCD_TASK_ID'] else 0.02)"
+        "time.sleep(0.02)", "time.sleep(0.3 if '-t' in os.environ['MLCD_TASK_ID'] else 0.02)"
     )
     view = run(client, make_job(slower, budget=0.004, work={"samples": 2000}))
     assert view.record.state is JobState.PAUSED, view.record.error
@@ -95,12 +95,19 @@ def test_a_training_that_fails_once_goes_on_from_its_checkpoint(client: Client, 
         "    if number % 25 == 24:",
         "    if first and number == 60: mark.write_text(''); os._exit(7)\n    if number % 25 == 24:",
     )
-    job = make_job(fails + crash)
+    job = make_job(fails + crash, checkpoint={"grace_seconds": 2, "carry": False})
     job["envs"] = {"MARK": str(Path(str(job["workdir"])).parent / "mark")}
     view = run(client, job)
     assert view.record.state is JobState.SUCCEEDED, view.record.error
     assert [attempt.end for attempt in view.run.attempts] == [AttemptEnd.FAILED, AttemptEnd.FINISHED]
     assert view.run.attempts[1].samples_before == 500
+
+
+def test_what_a_probe_trains_is_not_trained_again(client: Client, make_job: MakeJob) -> None:
+    view = run(client, make_job(work={"samples": 4000}))
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert view.run.attempts[0].samples_before > 0
+    assert json.loads((Path(view.model) / "model.json").read_text())["done"] == 4000
 
 
 def test_stopping_keeps_a_checkpoint_and_resume_goes_on(client: Client, make_job: MakeJob) -> None:

@@ -107,6 +107,7 @@ class CheckpointSettings:
 
     path: str = ""  # a folder, relative to the workdir, that the program writes to and resumes from
     keep: int = 2
+    carry: bool = True  # a probe goes on from the newest checkpoint, and what it trains counts
     grace_seconds: float = 15.0  # between SIGTERM and SIGKILL
     max_failures: int = 2  # restarts after the program failed
     max_losses: int = 10  # restarts after a node was lost

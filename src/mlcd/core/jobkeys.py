@@ -188,6 +188,7 @@ class CheckpointKeys(Keys):
 
     path: Annotated[str, PlainValidator(read.inside_path)] = ""
     keep: Annotated[int, PlainValidator(read.count)] = CheckpointSettings.keep
+    carry: Annotated[bool, PlainValidator(read.yes_or_no)] = CheckpointSettings.carry
     grace_seconds: Annotated[float, PlainValidator(read.seconds_or_zero)] = CheckpointSettings.grace_seconds
     max_failures: Annotated[int, PlainValidator(read.count_or_zero)] = CheckpointSettings.max_failures
     max_losses: Annotated[int, PlainValidator(read.count_or_zero)] = CheckpointSettings.max_losses

@@ -33,6 +33,7 @@ class JobRecord:
     submitted_at: float
     cloud: str
     cloud_options: dict[str, str] = field(default_factory=dict)
+    owner: str = ""  # the account that submitted it; empty: whoever uses this computer
     budget_usd: float | None = None  # in force now; resume may raise it
     deadline_at: float | None = None  # likewise, seconds since the epoch on the cloud's clock
     confirmed: bool = False  # the plan was accepted: train without asking

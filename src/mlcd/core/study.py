@@ -50,6 +50,7 @@ class Study:
     probe_training_share: float = 0.0  # of a probe's time: trains for good, carried on by checkpoints
     samples_at: Mapping[int, float] = field(default_factory=dict)  # batch size → samples, where it matters
     pending: tuple[Deployment, ...] = ()  # being tried now
+    earlier: tuple[tuple[Trial, ...], ...] = ()  # trials of earlier studies of the same or similar jobs
     seed: int = 0
     max_probes: int | None = None
 

@@ -69,7 +69,7 @@ class Desk:
             cloud=self.cloud.name,
             intended_at=self.now(),
         )
-        self.store.add_task(record)
+        self.store.add_task(record, self.token)
         return record
 
     def launch(self, record: TaskRecord, task: Task) -> str:

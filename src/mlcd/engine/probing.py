@@ -21,13 +21,13 @@ from mlcd.forecast.throughput import throughput_after
 class Probe:
     """A probe under way. A new controller makes it anew from its record and goes on where it is."""
 
-    def __init__(self, desk: Desk, record: TaskRecord, max_seconds: float) -> None:
+    def __init__(self, desk: Desk, record: TaskRecord, max_seconds: float, carry: bool) -> None:
         self.desk = desk
         self.record = record
         self._job = desk.record.job
         expected = desk.cloud.expected_probe(self._job.probe.measuring_seconds)
         self._task = probe_task(
-            self._job, record, desk.folder, expected.seconds(record.deployment.nodes), max_seconds
+            self._job, record, desk.folder, expected.seconds(record.deployment.nodes), max_seconds, carry
         )
         self._outcome: Measurement | Failure | None = None
         self._handle = ""

@@ -11,12 +11,13 @@ from mlcd.clouds.base import Recorded
 from mlcd.core.job import Job
 from mlcd.core.machines import Deployment
 from mlcd.core.plan import Plan
-from mlcd.core.records import JobRecord
+from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.study import Ledger, ProbeTime, Stop, Study
 from mlcd.core.task import TaskKind
 from mlcd.core.trial import FailureKind, Trial
 from mlcd.engine.desk import Desk, goal_of, work_of
 from mlcd.engine.probing import Probe
+from mlcd.engine.tasks import carried_samples
 from mlcd.errors import InvalidJobError, TaskFailedError
 from mlcd.search.base import Searcher
 from mlcd.search.choose import best_feasible, make_plan
@@ -59,7 +60,7 @@ class Search:
         """Go on with the probes of a controller that died."""
         for task in self.desk.store.tasks(self.desk.job_id, open_only=True):
             if task.kind is TaskKind.PROBE:
-                self._launch(Probe(self.desk, task, self._allowed(self._study(), task.deployment)))
+                self._launch(task)
 
     def _suggest(self) -> Deployment | Stop:
         """What the strategy wants, unless a limit or the user says no."""
@@ -72,11 +73,13 @@ class Search:
         return step
 
     def _begin(self, deployment: Deployment) -> None:
-        allowed = self._allowed(self._study(), deployment)
         self.desk.say("probe", f"Trying {deployment}", deployment=deployment.key)
-        self._launch(Probe(self.desk, self.desk.intend(TaskKind.PROBE, deployment), allowed))
+        self._launch(self.desk.intend(TaskKind.PROBE, deployment))
 
-    def _launch(self, probe: Probe) -> None:
+    def _launch(self, task: TaskRecord) -> None:
+        """Start the probe, or take it over; of several at once only the first can carry the training on."""
+        carry = self._record.job.checkpoint.carry and not self.probes
+        probe = Probe(self.desk, task, self._allowed(self._study(), task.deployment), carry)
         probe.launch()
         self.probes.append(probe)
 
@@ -166,15 +169,16 @@ def recorded_part(
 def study_of(
     desk: Desk, record: JobRecord, space: tuple[Deployment, ...], pending: tuple[Deployment, ...] = ()
 ) -> Study:
-    """All that the strategy may see, read from the store."""
+    """All that the strategy may see, read from the store; what probes have trained is done."""
     trials = desk.store.trials(desk.job_id)
+    done = carried_samples(desk.folder)
     return Study(
         goal=goal_of(record),
         space=space,
-        samples=work_of(record.job).samples,
+        samples=max(1.0, work_of(record.job).samples - done),
         trials=trials,
         spent=desk.spent(record),
-        samples_at=record.samples_at,
+        samples_at={batch: max(1.0, samples - done) for batch, samples in record.samples_at.items()},
         probe_time=learnt_probe_time(desk.cloud.expected_probe(record.job.probe.measuring_seconds), trials),
         start_seconds=learnt_start(record.start_seconds, trials),
         pending=pending,

@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from mlcd.clouds.checkpoints import newest_complete, samples_of
 from mlcd.core.job import Job
 from mlcd.core.records import TaskRecord
-from mlcd.core.task import Task, TaskKind
+from mlcd.core.task import Task
 from mlcd.engine.desk import work_of
 
 SETUP_SECONDS = 1800.0  # a probe's `setup` may install packages
+PROBE_GRACE = 2.0  # a probe that carries nothing on has nothing to save
 
 
 def probe_task(
-    job: Job, record: TaskRecord, folder: Path, expected_seconds: float, max_seconds: float
+    job: Job, record: TaskRecord, folder: Path, expected_seconds: float, max_seconds: float, carry: bool
 ) -> Task:
-    """The program on one deployment, for as long as a measurement takes."""
+    """The program on one deployment, for as long as a measurement takes.
+
+    With `carry` it goes on from the job's newest checkpoint and leaves one: its steps are training.
+    """
     settings = job.probe
     measuring = settings.silent_seconds + settings.warmup_seconds + settings.max_seconds
-    longest = SETUP_SECONDS + expected_seconds + measuring
-    return _task(
-        job,
-        record,
-        folder,
-        max_seconds=min(longest, max_seconds),
-        samples=work_of(job).samples,
-        samples_before=0.0,
+    task = _task(job, record, folder, work_of(job).samples, carried_samples(folder) if carry else 0.0)
+    alone = replace(
+        task,
+        checkpoints=str(Path(task.folder) / "checkpoints"),
+        grace_seconds=min(PROBE_GRACE, task.grace_seconds),
+    )
+    return replace(
+        task if carry else alone,
+        max_seconds=min(SETUP_SECONDS + expected_seconds + measuring, max_seconds),
         measuring_seconds=settings.measuring_seconds,
     )
 
 
-def training_task(
-    job: Job, record: TaskRecord, folder: Path, samples: float, samples_before: float, max_seconds: float
-) -> Task:
-    """The program until its work is done."""
-    endless = max_seconds == float("inf")
-    return _task(job, record, folder, None if endless else max_seconds, samples, samples_before, 0.0)
+def training_task(job: Job, record: TaskRecord, folder: Path, samples: float, max_seconds: float) -> Task:
+    """The program from its newest checkpoint until its work is done."""
+    task = _task(job, record, folder, samples, carried_samples(folder))
+    return task if max_seconds == float("inf") else replace(task, max_seconds=max_seconds)
+
+
+def carried_samples(job_folder: Path) -> float:
+    """What has been trained for good: the samples in the newest complete checkpoint."""
+    newest = newest_complete(checkpoint_folder(job_folder))
+    return 0.0 if newest is None else samples_of(newest)
 
 
 def task_folder(job_folder: Path, task_id: str) -> Path:
@@ -48,17 +59,7 @@ def checkpoint_folder(job_folder: Path) -> Path:
     return job_folder / "checkpoints"
 
 
-def _task(
-    job: Job,
-    record: TaskRecord,
-    folder: Path,
-    max_seconds: float | None,
-    samples: float,
-    samples_before: float,
-    measuring_seconds: float,
-) -> Task:
-    probing = record.kind is TaskKind.PROBE
-    place = task_folder(folder, record.id)
+def _task(job: Job, record: TaskRecord, folder: Path, samples: float, samples_before: float) -> Task:
     return Task(
         id=record.id,
         job_id=record.job_id,
@@ -71,14 +72,13 @@ def _task(
         file_mounts=job.file_mounts,
         outputs=job.outputs,
         progress=job.progress,
-        folder=str(place),
-        checkpoints=str(place / "checkpoints" if probing else checkpoint_folder(folder)),
+        folder=str(task_folder(folder, record.id)),
+        checkpoints=str(checkpoint_folder(folder)),
         checkpoint_path=job.checkpoint.path,
         checkpoint_keep=job.checkpoint.keep,
-        grace_seconds=min(2.0, job.checkpoint.grace_seconds) if probing else job.checkpoint.grace_seconds,
-        max_seconds=max_seconds,
+        grace_seconds=job.checkpoint.grace_seconds,
         samples=max(0.0, samples - samples_before),
         samples_before=samples_before,
+        samples_per_epoch=float(work_of(job).dataset_size or 0),
         until=work_of(job).until,
-        measuring_seconds=measuring_seconds,
     )

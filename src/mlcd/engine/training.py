@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mlcd.adapt.limits import Halt, Limit, allowed_seconds, keep_or_halt
-from mlcd.clouds.checkpoints import newest_complete, samples_of
 from mlcd.core.live import Live
 from mlcd.core.progress import Progress
 from mlcd.core.records import JobRecord, TaskRecord
@@ -18,7 +17,7 @@ from mlcd.engine.ending import end_task
 from mlcd.engine.handing_over import hand_over
 from mlcd.engine.searching import StopAskedError
 from mlcd.engine.secrets import redact
-from mlcd.engine.tasks import checkpoint_folder, training_task
+from mlcd.engine.tasks import carried_samples, training_task
 from mlcd.errors import (
     BudgetExhaustedError,
     CloudError,
@@ -82,12 +81,10 @@ class Training:
 
     def _task(self, record: JobRecord, task_record: TaskRecord) -> Task:
         """From the newest complete checkpoint, with the limits for the cloud to keep by itself."""
-        newest = newest_complete(checkpoint_folder(self.desk.folder))
-        before = 0.0 if newest is None else samples_of(newest)
         spent = self.desk.spent(record)
         allowed = allowed_seconds(goal_of(record), spent, task_record.deployment, self._stop_seconds(record))
         samples = record.samples(task_record.deployment)
-        return training_task(record.job, task_record, self.desk.folder, samples, before, max(1.0, allowed))
+        return training_task(record.job, task_record, self.desk.folder, samples, max(1.0, allowed))
 
     def _attempt(self, task_record: TaskRecord, task: Task) -> Attempt:
         """The stretch as it was begun, by us or by the controller before us."""
@@ -260,8 +257,7 @@ class Training:
         assert record.plan is not None
         plan = record.plan
         work = record.samples(plan.deployment)
-        newest = newest_complete(checkpoint_folder(self.desk.folder))
-        done = 0.0 if newest is None else samples_of(newest)
+        done = carried_samples(self.desk.folder)
         attempts = self.desk.store.attempts(self.desk.job_id)
         trained, took = sum(a.samples for a in attempts), sum(a.seconds for a in attempts)
         speed = trained / took if trained > 0 else work / plan.forecast.seconds
