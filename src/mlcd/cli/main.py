@@ -43,7 +43,14 @@ for _panel, _commands in _PANELS.items():
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
 def bench(context: typer.Context) -> None:
-    """Compare search strategies on recorded deployments; `mlcd bench --help` says more."""
+    """Compare search strategies on recorded deployments; `mlcd bench --help` says more.
+
+    `mlcd bench models FOLDER` tells how well training times are foretold.
+    """
+    if context.args[:1] == ["models"]:
+        from mlcd.bench.models_command import app as models_app
+
+        models_app(context.args[1:], prog_name="mlcd bench models")
     from mlcd.bench.command import app as bench_app
 
     bench_app(context.args, prog_name="mlcd bench")

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, log
+
+import numpy as np
+import pytest
+
+from forecast.steps import LAW, placements
+from mlcd.errors import UserError
+from mlcd.forecast.parallel import Placement, StepLaw
+from mlcd.forecast.universal import OtherNoise, Probe, universal_model, universal_noise_scale
+
+
+def job(factor: float) -> dict[str, StepLaw]:
+    """A job that is so many times as long as another, on two families, the second three times as fast."""
+    slow = replace(LAW, alpha_seconds=LAW.alpha_seconds * factor, beta_seconds=LAW.beta_seconds * factor)
+    fast = replace(slow, alpha_seconds=slow.alpha_seconds / 3, beta_seconds=slow.beta_seconds / 3)
+    return {"t4": slow, "v100": fast}
+
+
+PLACE = Placement("t4", "t4x1", 1, 1, 256, 256)
+
+
+def probe(law: StepLaw, pieces: bool) -> Probe:
+    small = (16.0, law.compute_seconds(16)) if pieces else (None, None)
+    return Probe(PLACE, law.step_seconds(PLACE), *small)
+
+
+def errors(pieces: bool) -> list[float]:
+    truth = job(10.0)
+    model = universal_model(probe(truth["t4"], pieces), 16, [job(1.0), job(3.0)])
+    space = [*placements("t4"), *placements("v100")]
+    return [abs(model.step(one).value / truth[one.family].step_seconds(one) - 1) for one in space]
+
+
+def test_a_job_of_known_shape_is_foretold_from_one_probe() -> None:
+    assert np.mean(errors(pieces=True)) < 0.03
+
+
+def test_pieces_of_the_batch_tell_constant_from_samples() -> None:
+    assert np.mean(errors(pieces=True)) < np.mean(errors(pieces=False))
+
+
+def test_a_family_that_nobody_ran_on_is_foretold_widely() -> None:
+    model = universal_model(probe(LAW, True), 16, [job(1.0)])
+    strange = model.step(Placement("h100", "h100x1", 1, 1, 256))
+    known = model.step(Placement("v100", "v100x1", 1, 1, 256))
+    assert strange.log_spread > 3 * known.log_spread
+
+
+def test_without_other_jobs_there_is_still_a_forecast() -> None:
+    model = universal_model(probe(LAW, True), 16, [])
+    for one in placements():
+        assert 0.2 < model.step(one).value / LAW.step_seconds(one) < 5
+
+
+def test_a_probe_on_several_devices_is_refused() -> None:
+    with pytest.raises(UserError, match="single device"):
+        universal_model(Probe(replace(PLACE, nodes=2), 1.0), 16, [])
+
+
+def test_the_first_noise_scales_what_other_jobs_had() -> None:
+    others = [OtherNoise(noise_scale=4000, base_batch=32, first_noise=100)]
+    assert universal_noise_scale(10.0, 32, others) == pytest.approx(400)
+
+
+def test_without_noise_the_smallest_batch_scales() -> None:
+    others = [OtherNoise(3200, 32, None), OtherNoise(12800, 32, None)]
+    assert log(universal_noise_scale(10.0, 64, others)) == pytest.approx(log(64 * 200))
+    assert universal_noise_scale(None, 64, []) == inf
