@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlcd import registry
-from mlcd.bench.peers import PEERS, load_peer
+from mlcd.bench.peers import PEERS, check_installed, load_peer
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
 from mlcd.errors import NotFoundError, UserError, did_you_mean
@@ -66,7 +66,9 @@ def parse_strategy(text: str) -> Strategy:
     if name not in known:
         raise UserError(f"No search strategy is called '{name}'.", did_you_mean(name, known))
     strategy = Strategy(text.strip(), name, tuple(_option(text, option) for option in options))
-    if not strategy.peer:
+    if strategy.peer:
+        check_installed(name)
+    else:
         _check(strategy)
     return strategy
 

@@ -11,7 +11,6 @@ class OptunaGP(Peer):
     """optuna.samplers.GPSampler; needs torch."""
 
     def ask(self, question: Question) -> Deployment:
-        import torch  # noqa: F401 - Optuna imports it late and hides that it is missing
         from optuna.samplers import GPSampler
 
         return suggest_with(GPSampler(seed=question.seed, n_startup_trials=1), question)
