@@ -53,7 +53,13 @@ def throughput_after(points: Sequence[Point], seconds: float) -> Throughput | No
     mean = (last.samples - first.samples) / span
     half = _half_width(segments, mean)
     return Throughput(
-        mean, max(mean - half, mean * 0.01), mean + half, last.steps - first.steps, last.samples - first.samples, span, len(segments)
+        mean,
+        max(mean - half, mean * 0.01),
+        mean + half,
+        last.steps - first.steps,
+        last.samples - first.samples,
+        span,
+        len(segments),
     )
 
 
