@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from forecast.steps import LAW, placements
-from mlcd.errors import UserError
 from mlcd.forecast.parallel import Placement, StepLaw
 from mlcd.forecast.universal import OtherNoise, Probe, universal_model, universal_noise_scale
 
@@ -55,9 +54,11 @@ def test_without_other_jobs_there_is_still_a_forecast() -> None:
         assert 0.2 < model.step(one).value / LAW.step_seconds(one) < 5
 
 
-def test_a_probe_on_several_devices_is_refused() -> None:
-    with pytest.raises(UserError, match="single device"):
-        universal_model(Probe(replace(PLACE, nodes=2), 1.0), 16, [])
+def test_a_probe_on_several_devices_gives_the_scale_too() -> None:
+    truth, cluster = job(10.0)["t4"], replace(PLACE, nodes=2, batch=1024)
+    model = universal_model(Probe(cluster, truth.step_seconds(cluster)), 16, [job(1.0), job(3.0)])
+    assert model.step(cluster).value == pytest.approx(truth.step_seconds(cluster), rel=0.01)
+    assert model.step(PLACE).value == pytest.approx(truth.step_seconds(PLACE), rel=0.2)
 
 
 def test_the_first_noise_scales_what_other_jobs_had() -> None:

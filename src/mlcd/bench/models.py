@@ -163,7 +163,7 @@ def _probe(job: RecordedJob, profiler: _Profiler, smallest: float, pieces: bool)
 
     Where the probe runs pieces, half of its steps cut the batch into pieces of the smallest micro-batch.
     """
-    whole = [one for one in job.recorded if one.placement.micro_batches == 1]
+    whole = [one for one in job.recorded if one.placement.micro_batches == 1] or list(job.recorded)
     where = min(
         whole, key=lambda one: (one.placement.devices, one.usd_per_hour, one.placement.instance)
     ).placement

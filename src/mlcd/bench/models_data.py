@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from mlcd.catalog.measurements import NoiseRecord, StepRecord, read_noise, read_step_times
-from mlcd.catalog.traces import Workload, read_workloads
+from mlcd.catalog.measurements import NoiseRecord, StepRecord, any_file_has, read_noise, read_step_times
+from mlcd.catalog.traces import REQUIRED, Workload, read_workloads
 from mlcd.errors import UserError
 from mlcd.forecast.parallel import Placement
 from mlcd.forecast.statistical import Work
@@ -76,7 +76,7 @@ def read_jobs(folder: Path) -> RecordedFolder:
     traces = _traces(folder)
     jobs, notices = [], []
     for name in noise:
-        rows = _from_trace(traces[name], noise[name]) if name in traces else []
+        rows = [row for trace in traces.get(name, []) for row in _from_trace(trace, noise[name])]
         rows = rows or _from_steps(steps.get(name, []), noise[name])
         if not rows:
             notices.append(f"{name}: gradient noise, but no step time at a batch size with known samples")
@@ -87,11 +87,13 @@ def read_jobs(folder: Path) -> RecordedFolder:
     return RecordedFolder(tuple(jobs), tuple(notices))
 
 
-def _traces(folder: Path) -> dict[str, Workload]:
-    try:
-        return {workload.name: workload for workload in read_workloads(folder)}
-    except UserError:  # no file is a trace: the step times alone must do
-        return {}
+def _traces(folder: Path) -> dict[str, list[Workload]]:
+    """The recorded deployments by job; several files may have the same job."""
+    groups: dict[str, list[Workload]] = defaultdict(list)
+    if any_file_has(folder, REQUIRED):
+        for workload in read_workloads(folder):
+            groups[workload.name].append(workload)
+    return groups
 
 
 def _from_trace(workload: Workload, noise: Sequence[NoiseRecord]) -> list[Recorded]:

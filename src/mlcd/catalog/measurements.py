@@ -63,6 +63,11 @@ def read_step_times(folder: Path) -> tuple[StepRecord, ...]:
     return tuple(_step(row) for row in _rows(folder, STEP_COLUMNS))
 
 
+def any_file_has(folder: Path, columns: Sequence[str]) -> bool:
+    """Whether some CSV file in a folder has rows under these columns."""
+    return next(_rows(folder, columns), None) is not None
+
+
 def _noise(row: _Line) -> NoiseRecord:
     return NoiseRecord(
         workload=row.cell("workload", str),

@@ -15,13 +15,12 @@ also ran the batch in small pieces. The forecast is the median over it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, inf, log
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mlcd.errors import UserError
 from mlcd.forecast.estimate import Estimate, spread_around
 from mlcd.forecast.parallel import Placement, StepLaw
 
@@ -123,25 +122,18 @@ class UniversalModel:
 
 
 def universal_model(probe: Probe, smallest_micro_batch: float, others: Sequence[Laws]) -> UniversalModel:
-    """The model of a job from one probe on a single device and the laws of other jobs."""
+    """The model of a job from one probe, best on a single device, and the laws of other jobs."""
     placement = probe.placement
-    if placement.devices != 1 or placement.micro_batches != 1:
-        raise UserError(f"{placement} is not a single device that holds its batch.", "Probe the smallest.")
     laws = [law for job in others for law in job.values()] or [GENERIC]
     near = [job[placement.family] for job in others if placement.family in job] or laws
-    p = float(np.mean([law.saturation for law in laws]))
-    log_alpha = log(probe.step_seconds) - np.log1p(np.exp(p * _R)) / p
+    p, q = (float(np.mean([getattr(law, name) for law in laws])) for name in ("saturation", "overlap"))
+    unit = np.zeros_like(_R)
+    loads = _R - log(placement.micro_batch)
+    model = UniversalModel(probe, smallest_micro_batch, tuple(others), unit, loads, unit, p, q)
+    # All of a step is a multiple of α once r is given, so the probe's time gives α.
+    log_alpha = log(probe.step_seconds) - model._log_steps(placement)
     weights = _weights(probe, near, log_alpha, p)
-    return UniversalModel(
-        probe,
-        smallest_micro_batch,
-        tuple(others),
-        log_alpha,
-        log_alpha + _R - log(placement.micro_batch),
-        weights,
-        p,
-        float(np.mean([law.overlap for law in laws])),
-    )
+    return replace(model, log_alpha=log_alpha, log_beta=log_alpha + loads, weights=weights)
 
 
 def universal_noise_scale(first_noise: float | None, base_batch: int, others: Sequence[OtherNoise]) -> float:
