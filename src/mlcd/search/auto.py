@@ -1,0 +1,118 @@
+"""The default search: try what is worth more, in the goal's own unit, than it costs to try; then stop.
+
+study ─▶ beliefs on every throughput            auto_laws, auto_model
+      ─▶ the few deployments that matter        auto_shortlist
+      ─▶ what each probe would save of the whole job's hours or dollars, its price paid    auto_worth
+      ─▶ the best of them, or the end of the search when none saves anything
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mlcd.core.machines import Deployment
+from mlcd.core.study import Belief, Stop, Study
+from mlcd.search import auto_reasons as reasons
+from mlcd.search.auto_board import Board, believe_study, set_up
+from mlcd.search.auto_failures import forbidden
+from mlcd.search.auto_features import Bools, Floats, Rows
+from mlcd.search.auto_laws import Prior
+from mlcd.search.auto_shortlist import Shortlist, shortlist
+from mlcd.search.auto_worth import Outlook, Scene, gains, look, scene_of
+
+_GIVE_UP_FAILING = 0.9  # chance of failure everywhere, when nothing has ever run
+_GIVE_UP_CHANCE = 1e-6  # of keeping the limits, of every deployment
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Value of information over rival scaling laws; see docs/explanation/auto-search.md."""
+
+    prior: Prior = field(default_factory=Prior)
+
+    def suggest(self, study: Study) -> Deployment | Stop:
+        """The probe that is expected to save most of the whole job, or the end of the search."""
+        if not study.space:
+            return Stop(None, "there is nothing to choose from")
+        board = set_up(study, self.prior)
+        listed = shortlist(board.beliefs, board.stakes, board.measured, board.open)
+        if not len(listed.choices):
+            return Stop(None, reasons.nothing_works(study))
+        return _decide(self, board, listed)
+
+    def beliefs(self, study: Study) -> tuple[Belief, ...]:
+        """Mean and 95 % band of every deployment's throughput."""
+        if not study.space:
+            return ()
+        mean, sd = believe_study(replace(study, pending=()), self.prior).moments()
+        middle, low, high = np.exp(mean), np.exp(mean - 1.96 * sd), np.exp(mean + 1.96 * sd)
+        rows = zip(study.space, middle.tolist(), low.tolist(), high.tolist(), strict=True)
+        return tuple(Belief(*row) for row in rows)
+
+
+def _decide(auto: Auto, board: Board, listed: Shortlist) -> Deployment | Stop:
+    study, scene = board.study, _scene(board, listed.choices)
+    now = look(scene)
+    if not study.probes_left or not len(listed.probes):
+        return _stop(auto, study, scene, now, reasons.nothing_to_try(study))
+    places = np.searchsorted(listed.choices, listed.probes)
+    saved = gains(scene, now, board.beliefs.covariance(listed.probes, listed.choices), places)
+    best = int(np.argmax(saved))
+    if saved[best] > 0.0:
+        return study.space[int(listed.probes[best])]
+    if now.best is not None:
+        hoped = _hoped(scene, now, float(saved[best]), int(places[best]))
+        reason = reasons.not_worth_it(study, study.space[int(listed.probes[best])], hoped)
+        return _stop(auto, study, scene, now, reason)
+    return _last_hope(board, scene, now, places)
+
+
+def _scene(board: Board, rows: Rows) -> Scene:
+    failing = forbidden(board.study, rows, board.failing[rows])
+    return scene_of(board.beliefs, board.stakes, failing, board.measured[rows], board.open[rows], rows)
+
+
+def _hoped(scene: Scene, now: Outlook, saved: float, place: int) -> float:
+    """What a probe saves before it is paid for, as a share of the whole."""
+    price = float(scene.weights @ np.exp(scene.log_scale) * scene.stakes.probe_value()[place])
+    return max(0.0, saved + price) / now.best_value
+
+
+def _last_hope(board: Board, scene: Scene, now: Outlook, places: Rows) -> Deployment | Stop:
+    """With nothing that keeps the limits in hand: what is most likely to, unless all hope is gone."""
+    study = board.study
+    if not board.measured.any() and study.trials and scene.failing[places].min() > _GIVE_UP_FAILING:
+        return Stop(None, reasons.nothing_works(study))
+    likeliest = int(places[np.argmax(now.chance[places])])
+    if now.chance[likeliest] < _GIVE_UP_CHANCE:
+        return Stop(None, reasons.out_of_reach(study))
+    return study.space[int(scene.rows[likeliest])]
+
+
+def _stop(auto: Auto, study: Study, scene: Scene, now: Outlook, reason: str) -> Stop:
+    """The best choice; what is still being tried counts as unknown."""
+    if study.pending:
+        answer = auto.suggest(replace(study, pending=(), max_probes=len(study.trials)))
+        choice = answer.choice if isinstance(answer, Stop) else None
+        return Stop(choice, f"{reason}; {len(study.pending)} are still being tried")
+    row = _choice(scene, now)
+    return Stop(None if row is None else study.space[row], reason)
+
+
+def _choice(scene: Scene, now: Outlook) -> int | None:
+    """The best deployment that surely keeps the limits; else the surest, if it is more likely to than not.
+
+    Without limits and without any probe it is what is expected to be best.
+    """
+    if now.best is not None:
+        return int(scene.rows[now.best])
+    known = scene.measured if scene.measured.any() else ~scene.measured
+    surest = _least_where(-now.chance if scene.stakes.goal.limited else now.value, known)
+    likely = now.chance[surest] > (0.5 if scene.measured.any() else 0.9)
+    return int(scene.rows[surest]) if likely else None
+
+
+def _least_where(scores: Floats, mask: Bools) -> int:
+    return int(np.argmin(np.where(mask, scores, np.inf)))

@@ -1,0 +1,131 @@
+"""What is believed before anything is measured: scaling laws, and how far deployments stray from them.
+
+A step of training takes the compute, a fixed time, an exchange between the nodes, and what grows with their
+number. In units of the reference deployment (one node at the median price, median batch size) the log
+throughput of n nodes with batch size b is, up to the level of the job,
+
+    m(d) = log c + log n − log(1 + n·c^ρ·(b₀/b)^β·(o + τ·(1 − 1/n) + κ·(n − 1)))
+
+    c = price of a node ÷ the median one: what costs twice as much is taken to be about twice as fast
+    o, τ, κ     fixed time, exchange and growth, each ÷ the compute time of the reference
+    ρ = 0       the overhead shrinks with the compute; ρ = 1: it does not, so that fast nodes hit it sooner
+    β = 1       a larger batch dilutes the overhead; β = 0: it does not
+
+Nobody knows (o, τ, κ, ρ, β): each law is one hypothesis, spread evenly over the logarithms of the ranges below.
+What no law says is Gaussian: k(d, d′) is the covariance of the difference between log throughput and its law.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from scipy.stats import qmc
+
+from mlcd.search.auto_features import Features, Floats, Rows
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Standard deviations of log throughput, and ranges of the laws. Round numbers: they are guesses, not fits."""
+
+    level: float = 5.0  # of the whole job
+    price: float = 0.25  # of the exponent of the price
+    kind: float = 0.7  # with or without accelerators
+    klass: float = 0.2  # c4 and c5 against m4 and m5
+    family: float = 0.4
+    type: float = 0.1
+    scaling: float = 0.15  # of all types together, at e times as many nodes
+    type_scaling: float = 0.15  # of each by itself
+    batch: float = 0.25
+    batch_length: float = 1.5  # in log batch size
+    own: float = 0.08  # of one deployment, which no other tells
+    likeness: float = 0.8  # correlation with an earlier study
+    roughnesses: tuple[float, ...] = (
+        0.5,
+        1.0,
+        2.0,
+    )  # rival factors on all of these but level, price and kind
+    roughness_weights: tuple[float, ...] = (0.25, 0.5, 0.25)
+    overhead: tuple[float, float] = (0.003, 3.0)  # o
+    exchange: tuple[float, float] = (0.002, 1.5)  # τ
+    growth: tuple[float, float] = (1e-5, 0.03)  # κ
+    laws: int = 64
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Where the laws are anchored."""
+
+    log_price: float
+    log_batch: float
+    log_nodes: float  # the fewest nodes: the scaling of a type is measured from there
+
+
+def reference_of(space: Features, seen: Features) -> Reference:
+    """The median price and batch size of the space, and the fewest nodes anywhere."""
+    fewest = min(float(each.log_nodes.min()) for each in (space, seen) if len(each))
+    log_prices = np.unique(space.log_price)
+    return Reference(float(np.median(log_prices)), float(np.median(space.log_batch)), fewest)
+
+
+def law_means(deployments: Features, reference: Reference, prior: Prior, laws: Rows | None = None) -> Floats:
+    """m of these laws, or of all: (L, N)."""
+    overhead, exchange, growth, rho, beta = (each if laws is None else each[laws] for each in _laws(prior))
+    nodes, log_c = deployments.nodes, deployments.log_price - reference.log_price
+    dilution = reference.log_batch - deployments.log_batch
+    load = np.exp(deployments.log_nodes + rho * log_c + beta * dilution)
+    loss = overhead + exchange * (1.0 - 1.0 / nodes) + growth * (nodes - 1.0)
+    means: Floats = log_c + deployments.log_nodes - np.log1p(load * loss)
+    return means
+
+
+@cache
+def _laws(prior: Prior) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """The laws as columns (L, 1): points of a Sobol sequence, the same in every process."""
+    unit = qmc.Sobol(5, scramble=False).random(2 * prior.laws)[prior.laws :, :, None]
+    low, high = np.log([prior.overhead, prior.exchange, prior.growth]).T[:, :, None]
+    scales = np.exp(low + (high - low) * unit[:, :3])
+    return scales[:, 0], scales[:, 1], scales[:, 2], unit[:, 3], np.round(unit[:, 4])
+
+
+def covariance(a: Features, b: Features, roughness: float, reference: Reference, prior: Prior) -> Floats:
+    """k at one roughness: (A, B)."""
+    same_study = _equal(a.study_id, b.study_id)
+    rough = _rough_part(a, b, reference, prior)
+    slope = np.outer(a.log_price - reference.log_price, b.log_price - reference.log_price)
+    smooth = prior.price**2 * slope + prior.kind**2 * _equal(a.kind_id, b.kind_id)
+    alike = np.where(same_study, 1.0, prior.likeness)
+    k: Floats = prior.level**2 * same_study + alike * (smooth + roughness**2 * rough)
+    return k
+
+
+def _rough_part(a: Features, b: Features, reference: Reference, prior: Prior) -> Floats:
+    same_type = _equal(a.type_id, b.type_id)
+    apart = a.log_batch[:, None] - b.log_batch[None, :]
+    nodes = np.minimum.outer(a.log_nodes - reference.log_nodes, b.log_nodes - reference.log_nodes)
+    same = same_type & (apart == 0) & _equal(a.log_nodes, b.log_nodes)
+    k: Floats = (
+        prior.klass**2 * _equal(a.class_id, b.class_id)
+        + prior.family**2 * _equal(a.family_id, b.family_id)
+        + prior.type**2 * same_type
+        + nodes * (prior.scaling**2 + prior.type_scaling**2 * same_type)  # Brownian in log nodes
+        + prior.batch**2 * np.exp(-0.5 * (apart / prior.batch_length) ** 2)
+        + prior.own**2 * same
+    )
+    return k
+
+
+def variance(a: Features, roughness: float, reference: Reference, prior: Prior) -> Floats:
+    """The diagonal of k: (A,)."""
+    log_c, steps = a.log_price - reference.log_price, a.log_nodes - reference.log_nodes
+    types = prior.klass**2 + prior.family**2 + prior.type**2
+    scaling = steps * (prior.scaling**2 + prior.type_scaling**2)
+    rough = types + scaling + prior.batch**2 + prior.own**2
+    k: Floats = prior.level**2 + (prior.price * log_c) ** 2 + prior.kind**2 + roughness**2 * rough
+    return k
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]  # of any numbers
+    return np.equal.outer(a, b)

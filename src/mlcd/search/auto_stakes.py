@@ -1,0 +1,120 @@
+"""What is at stake in a study: the goal's unit, the limits, and what a probe or a training takes of them.
+
+Glossary (N deployments):
+    work               samples to train: (N,)
+    usd                price of all nodes for an hour: (N,)
+    spent              seconds and dollars that are gone, with the probes that are under way
+    probe_seconds      what a probe adds to the time: nothing but the rest where another one runs as long anyway
+    required           the least log throughput that keeps the limits; +∞ where none can, −∞ where there are none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mlcd.core.goal import Aim, Goal
+from mlcd.core.study import Ledger, Study
+from mlcd.search.auto_features import Features, Floats, Rows
+
+
+@dataclass(frozen=True)
+class Stakes:
+    """Goal, work, prices and the account so far."""
+
+    goal: Goal
+    work: Floats
+    usd: Floats
+    probe_seconds: Floats
+    probe_usd: Floats
+    start_seconds: float
+    training_share: float  # of a probe's time, in which it trains for good
+    spent: Ledger
+
+    def take(self, rows: Rows) -> Stakes:
+        """Of these deployments alone."""
+        return replace(
+            self,
+            work=self.work[rows],
+            usd=self.usd[rows],
+            probe_seconds=self.probe_seconds[rows],
+            probe_usd=self.probe_usd[rows],
+        )
+
+    def after(self, seconds: float, usd: float) -> Stakes:
+        """When that much more is spent."""
+        return replace(self, spent=Ledger(self.spent.seconds + seconds, self.spent.usd + usd))
+
+    def value(self, seconds_of_training: Floats) -> Floats:
+        """The goal's unit for the whole job: hours, dollars, or the root of their product. (…, N)."""
+        training = self.start_seconds + seconds_of_training
+        hours = (self.spent.seconds + training) / 3600.0
+        usd = self.spent.usd + self.usd * training / 3600.0
+        if self.goal.aim is Aim.FASTEST:
+            return hours
+        if self.goal.aim is Aim.CHEAPEST:
+            return usd
+        balanced: Floats = np.sqrt(hours * usd)
+        return balanced
+
+    def probe_value(self) -> Floats:
+        """What a probe itself adds to the value, by and large: (N,)."""
+        hours = self.probe_seconds / 3600.0
+        if self.goal.aim is Aim.FASTEST:
+            return hours
+        if self.goal.aim is Aim.CHEAPEST:
+            return self.probe_usd
+        balanced: Floats = np.sqrt(hours * self.probe_usd)
+        return balanced
+
+    def required(self) -> Floats:
+        """Log throughput that the training needs to keep the limits: (N,)."""
+        return self._required(self.spent.seconds, self.spent.usd)
+
+    def required_after_probe(self) -> Floats:
+        """The same for each deployment once it was probed: (N,)."""
+        return self._required(self.spent.seconds + self.probe_seconds, self.spent.usd + self.probe_usd)
+
+    def _required(self, spent_seconds: float | Floats, spent_usd: float | Floats) -> Floats:
+        seconds = np.full(len(self.usd), np.inf)
+        if self.goal.deadline_seconds is not None:
+            seconds = np.minimum(seconds, self.goal.deadline_seconds - spent_seconds)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.goal.budget_usd is not None:
+                affordable = (self.goal.budget_usd - spent_usd) * 3600.0 / self.usd
+                seconds = np.minimum(seconds, np.where(self.usd > 0, affordable, np.inf))
+            needed = np.log(self.work) - np.log(np.maximum(seconds - self.start_seconds, 0.0))
+        return np.where(np.isinf(seconds), -np.inf, needed)
+
+
+def stakes_of(study: Study, space: Features) -> Stakes:
+    """The stakes of a study, with its pending probes counted as spent."""
+    usd = space.usd * space.nodes
+    seconds = _per_value(space.nodes, lambda nodes: study.probe_time.seconds(int(nodes)))
+    waiting = max((study.probe_seconds(each) for each in study.pending), default=0.0)
+    committed = sum(study.probe_usd(each) for each in study.pending)
+    return Stakes(
+        goal=study.goal,
+        work=_work(study, space),
+        usd=usd,
+        probe_seconds=np.maximum(seconds - waiting, 0.0),
+        probe_usd=usd * seconds / 3600.0,
+        start_seconds=study.start_seconds,
+        training_share=study.probe_training_share,
+        spent=Ledger(study.spent.seconds + waiting, study.spent.usd + committed),
+    )
+
+
+def _work(study: Study, space: Features) -> Floats:
+    # No batch size reads as a batch of one, for which no number of samples is known either.
+    return _per_value(
+        space.log_batch, lambda batch: study.samples_at.get(round(np.exp(batch)), study.samples)
+    )
+
+
+def _per_value(values: Floats, function: Callable[[float], float]) -> Floats:
+    """The function of each value, called once for each distinct one."""
+    distinct, places = np.unique(values, return_inverse=True)
+    return np.array([function(float(each)) for each in distinct])[places]

@@ -1,0 +1,178 @@
+"""The default search: what it chooses, when it stops, and that it keeps the limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from mlcd.core.goal import Aim, Goal
+from mlcd.core.machines import Deployment, InstanceType, Offer
+from mlcd.core.study import Stop, Study
+from mlcd.search.auto import Auto
+from mlcd.search.base import Searcher
+from mlcd.testing.searcher_contract import SearcherContract, play, try_it
+
+SpeedOf = Callable[[Deployment], float]
+
+
+class TestAutoKeepsItsPromises(SearcherContract):
+    def searcher(self) -> Searcher:
+        return Auto()
+
+
+def offer(name: str, usd_per_hour: float, gpus: int = 0) -> Offer:
+    return Offer("test", InstanceType(name, gpus=gpus), usd_per_hour, 64)
+
+
+def space(*offers: Offer, nodes: tuple[int, ...] = (1, 2, 4, 8)) -> tuple[Deployment, ...]:
+    return tuple(Deployment(each, count) for each in offers for count in nodes)
+
+
+def amdahl(deployment: Deployment) -> float:
+    """Ten samples a second for each dollar an hour, and a tenth of the work that does not divide."""
+    return 10.0 * deployment.offer.usd_per_hour * deployment.nodes / (1.0 + 0.1 * (deployment.nodes - 1))
+
+
+def study_of(deployments: tuple[Deployment, ...], goal: Goal, hours: float = 24.0) -> Study:
+    return Study(goal, deployments, samples=hours * 3600.0 * max(map(amdahl, deployments)))
+
+
+def test_one_probe_is_enough_when_one_deployment_dominates() -> None:
+    deployments = space(offer("tiny", 0.1), offer("huge", 30.0), nodes=(1,))
+    searched = play(Auto(), study_of(deployments, Goal(Aim.FASTEST)), amdahl)
+    assert searched.stop.choice == deployments[1]
+    assert len(searched.study.trials) == 1
+
+
+def test_a_short_job_is_probed_less_than_a_long_one() -> None:
+    deployments = space(offer("a.large", 1.0), offer("b.large", 1.1), offer("c.large", 0.9))
+    short, long = (
+        play(Auto(), study_of(deployments, Goal(Aim.FASTEST), hours), amdahl) for hours in (2.0, 200.0)
+    )
+    assert len(short.study.trials) < len(long.study.trials)
+
+
+def test_cheap_probes_come_first_when_types_are_alike_and_money_counts() -> None:
+    sizes = [offer(f"c9.{2**k}xlarge", 0.2 * 2**k) for k in range(5)]
+    goal = Goal(Aim.CHEAPEST, deadline_seconds=48 * 3600.0)
+    first = Auto().suggest(study_of(space(*sizes), goal))
+    assert isinstance(first, Deployment)
+    dearest = max(each.usd_per_hour for each in space(*sizes))
+    assert first.usd_per_hour <= dearest / 4
+
+
+def test_the_reason_for_stopping_names_the_next_probe_and_its_price() -> None:
+    deployments = space(offer("tiny", 0.1), offer("huge", 30.0))
+    stop = play(Auto(), study_of(deployments, Goal(Aim.CHEAPEST)), amdahl).stop
+    assert "would cost $" in stop.reason
+    assert "is expected to save" in stop.reason
+
+
+def test_without_any_probe_the_expected_best_is_chosen_unless_a_limit_forbids() -> None:
+    deployments = space(offer("tiny", 0.1), offer("huge", 30.0))
+    study = replace(study_of(deployments, Goal(Aim.FASTEST)), max_probes=0)
+    stop = Auto().suggest(study)
+    assert isinstance(stop, Stop)
+    assert stop.choice == deployments[-1]
+    limited = Auto().suggest(replace(study, goal=Goal(Aim.CHEAPEST, deadline_seconds=90_000.0)))
+    assert isinstance(limited, Stop)
+    assert limited.choice is None
+
+
+def test_an_earlier_study_of_the_job_saves_probes() -> None:
+    deployments = space(*(offer(f"{family}.large", 1.0) for family in "abcdef"))
+
+    def quirky(deployment: Deployment) -> float:
+        return amdahl(deployment) * (1.0 + 0.15 * "abcdef".index(deployment.offer.name[0]))
+
+    study = study_of(deployments, Goal(Aim.FASTEST), hours=48.0)
+    first = play(Auto(), study, quirky)
+    trials = tuple(try_it(study, each, quirky) for each in deployments)
+    again = play(Auto(), replace(study, earlier=(trials,)), quirky)
+    assert len(again.study.trials) < len(first.study.trials)
+    assert again.stop.choice == max(deployments, key=quirky)
+
+
+def test_a_probe_under_way_is_reckoned_with() -> None:
+    deployments = space(*(offer(f"{family}.large", 1.0) for family in "abcdef"))
+    study = study_of(deployments, Goal(Aim.FASTEST), hours=48.0)
+    first = Auto().suggest(study)
+    assert isinstance(first, Deployment)
+    second = Auto().suggest(replace(study, pending=(first,)))
+    assert isinstance(second, Deployment)
+    assert second.offer != first.offer  # the same type would tell less
+
+
+def test_a_larger_batch_is_found_when_it_pays() -> None:
+    deployments = tuple(
+        Deployment(offer("a100x1", 3.0, gpus=1), nodes, batch)
+        for nodes in (1, 2, 4)
+        for batch in (32, 128, 512)
+    )
+
+    def dilutes(deployment: Deployment) -> float:
+        batch = deployment.batch_size or 1
+        return batch / (0.05 + batch / (400.0 * deployment.nodes))
+
+    samples_at = {32: 3.0e7, 128: 3.1e7, 512: 3.3e7}
+    study = Study(Goal(Aim.FASTEST), deployments, samples=3.0e7, samples_at=samples_at)
+    searched = play(Auto(), study, dilutes)
+    assert searched.stop.choice == Deployment(offer("a100x1", 3.0, gpus=1), 4, 512)
+
+
+def test_limits_are_kept_on_random_surfaces() -> None:
+    broken, unmet = 0, 0
+    for seed in range(500):
+        study, truth = random_problem(seed)
+        searched = play(Auto(), study, truth)
+        choice = searched.stop.choice
+        if choice is None:
+            unmet += 1
+            continue
+        total = searched.study.total(choice, truth(choice))
+        broken += not study.goal.allows(total.seconds, total.usd)
+    assert broken == 0
+    assert unmet <= 25
+
+
+def random_problem(seed: int) -> tuple[Study, SpeedOf]:
+    """Four types of random rate, scaling and price, and a limit twice what the best deployment takes."""
+    rng = np.random.default_rng(seed)
+    offers = [offer(f"f{k}.large", float(np.exp(rng.uniform(-2, 2)))) for k in range(4)]
+    rate = {each.name: each.usd_per_hour * float(np.exp(0.4 * rng.standard_normal())) for each in offers}
+    drag = {each.name: float(np.exp(rng.uniform(-5, -1))) for each in offers}
+
+    def truth(deployment: Deployment) -> float:
+        extra = deployment.nodes - 1
+        return rate[deployment.offer.name] * deployment.nodes / (1.0 + drag[deployment.offer.name] * extra)
+
+    deployments = space(*offers)
+    samples = 12 * 3600.0 * max(map(truth, deployments))
+    cheapest = min(each.usd(samples / truth(each)) for each in deployments)
+    deadline = Goal(Aim.CHEAPEST, deadline_seconds=24 * 3600.0)
+    budget = Goal(Aim.FASTEST, budget_usd=2.0 * cheapest)
+    return Study(budget if seed % 2 else deadline, deployments, samples, seed=seed), truth
+
+
+def test_nineteen_of_twenty_truths_lie_within_the_bands() -> None:
+    within = []
+    for seed in range(40):
+        study, truth = random_problem(seed)
+        for row in np.random.default_rng(seed).permutation(len(study.space))[:4]:
+            study = study.with_trial(try_it(study, study.space[row], truth))
+        beliefs = [each for each in Auto().beliefs(study) if each.deployment not in study.tried]
+        within += [each.low <= truth(each.deployment) <= each.high for each in beliefs]
+    assert 0.90 <= np.mean(within) <= 0.995
+
+
+def test_a_measured_deployment_is_believed_to_within_its_error() -> None:
+    study, truth = random_problem(3)
+    study = study.with_trial(try_it(study, study.space[5], truth))
+    belief = Auto().beliefs(study)[5]
+    seen = study.trials[0].measurement
+    assert seen is not None
+    assert math.isclose(belief.samples_per_second, seen.samples_per_second, rel_tol=0.02)
+    assert belief.high / belief.low < math.exp(4 * 0.021)
