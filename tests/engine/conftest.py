@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_jobs import PROGRAM, MakeJob
 
 from mlcd.api import Client
 from mlcd.settings import LocalSettings, Settings
+from small_jobs import PROGRAM, MakeJob
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import signal
 import time
 
 import pytest
-from small_jobs import MakeJob
 
 from mlcd.api import Client
 from mlcd.core.run import JobState
+from small_jobs import MakeJob
 
 KILLS = 20
 

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from small_jobs import PROGRAM, MakeJob
 
 from mlcd.api import Client
 from mlcd.core.run import AttemptEnd, JobState
@@ -14,6 +13,7 @@ from mlcd.core.task import TaskKind
 from mlcd.core.trial import Failure, FailureKind
 from mlcd.core.view import JobView
 from mlcd.errors import InvalidJobError
+from small_jobs import PROGRAM, MakeJob
 
 
 def run(client: Client, job: dict[str, object], **secrets: str) -> JobView:
@@ -108,6 +108,21 @@ def test_what_a_probe_trains_is_not_trained_again(client: Client, make_job: Make
     assert view.record.state is JobState.SUCCEEDED, view.record.error
     assert view.run.attempts[0].samples_before > 0
     assert json.loads((Path(view.model) / "model.json").read_text())["done"] == 4000
+
+
+@pytest.mark.slow
+def test_a_training_that_turns_slow_moves_to_a_better_deployment(client: Client, make_job: MakeJob) -> None:
+    slower = PROGRAM.replace(
+        "time.sleep(0.02)", "time.sleep(0.5 if os.environ['MLCD_TASK_ID'].endswith('-t1') else 0.02)"
+    )
+    view = run(client, make_job(slower, resources={}, work={"samples": 6000}))
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    first, second = view.run.attempts
+    assert first.end is AttemptEnd.MOVED
+    assert second.deployment != first.deployment
+    assert second.samples_before == first.samples_before + first.samples
+    assert any(event.kind == "decision" for event in client.events(view.record.id))
+    assert json.loads((Path(view.model) / "model.json").read_text())["done"] == 6000
 
 
 def test_stopping_keeps_a_checkpoint_and_resume_goes_on(client: Client, make_job: MakeJob) -> None:

@@ -145,4 +145,5 @@ class Job:
     probe: ProbeSettings = ProbeSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
     progress: ProgressSettings = ProgressSettings()
+    elastic: bool = True  # the training may move to another deployment, where it can checkpoint
     cloud: str = "local"

@@ -58,6 +58,7 @@ def build_job(keys: JobKeys, around: Surroundings) -> tuple[Job, dict[str, str]]
         probe=ProbeSettings(**dict(keys.probe)),
         checkpoint=CheckpointSettings(**dict(keys.checkpoint)),
         progress=ProgressSettings(**dict(keys.progress)),
+        elastic=keys.elastic,
         cloud=keys.cloud,
     )
     return job, secrets

@@ -228,4 +228,5 @@ class JobKeys(Keys):
     checkpoint: Annotated[CheckpointKeys, _long("checkpoint")] = Field(default_factory=CheckpointKeys)
     progress: Annotated[ProgressKeys, _long("progress")] = Field(default_factory=ProgressKeys)
     platform: Annotated[str, PlainValidator(read.filled_text)] = ""
+    elastic: Annotated[bool, PlainValidator(read.yes_or_no)] = True
     cloud: Annotated[str, PlainValidator(read.filled_text)] = "local"

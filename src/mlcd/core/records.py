@@ -39,6 +39,7 @@ class JobRecord:
     confirmed: bool = False  # the plan was accepted: train without asking
     stop_asked: bool = False
     plan: Plan | None = None
+    moved_to: Deployment | None = None  # where the training runs now, if it left the planned deployment
     offers: tuple[Offer, ...] = ()  # the space is made of these, so that a resumed search sees the same
     samples_at: dict[int, float] = field(default_factory=dict)  # batch size → samples, where it matters
     start_seconds: float | None = None  # launch to first step as the cloud knows it; None: see the probes
@@ -47,6 +48,13 @@ class JobRecord:
     ended_at: float | None = None
     controller: Controller | None = None
     virtual_clock: bool = False  # it lives on a clock that jumps, not the one on the wall
+
+    @property
+    def deployment(self) -> Deployment:
+        """What the training is to run on now."""
+        if self.plan is None:
+            raise ValueError(f"job {self.id} has no plan yet")
+        return self.moved_to or self.plan.deployment
 
     def samples(self, deployment: Deployment) -> float:
         """How much is to be trained on this deployment; 0: not known."""

@@ -39,7 +39,8 @@ class AttemptEnd(StrEnum):
     FINISHED = "finished"
     FAILED = "failed"  # the program's own doing
     LOST = "lost"  # a node's
-    STOPPED = "stopped"  # asked for: by the user, a limit, or a move
+    STOPPED = "stopped"  # asked for: by the user or a limit
+    MOVED = "moved"  # to another deployment, through the checkpoint
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Attempt:
     samples: float = 0.0  # done in this stretch
     seconds: float = 0.0
     usd: float = 0.0
+    first_step_at: float | None = None
+    ended_at: float | None = None
     end: AttemptEnd | None = None
     why: str = ""
 

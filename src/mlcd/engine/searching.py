@@ -14,7 +14,7 @@ from mlcd.core.plan import Plan
 from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.study import Ledger, ProbeTime, Stop, Study
 from mlcd.core.task import TaskKind
-from mlcd.core.trial import FailureKind, Trial
+from mlcd.core.trial import FailureKind, Phases, Trial
 from mlcd.engine.desk import Desk, goal_of, work_of
 from mlcd.engine.probing import Probe
 from mlcd.engine.tasks import carried_samples
@@ -180,7 +180,7 @@ def study_of(
         spent=desk.spent(record),
         samples_at={batch: max(1.0, samples - done) for batch, samples in record.samples_at.items()},
         probe_time=learnt_probe_time(desk.cloud.expected_probe(record.job.probe.measuring_seconds), trials),
-        start_seconds=learnt_start(record.start_seconds, trials),
+        start_seconds=learnt_start(record.start_seconds, trials, record.job.probe.warmup_seconds),
         pending=pending,
         seed=record.job.search.seed,
         max_probes=record.job.search.max_probes,
@@ -196,12 +196,16 @@ def learnt_probe_time(expected: ProbeTime, trials: Sequence[Trial]) -> ProbeTime
     return ProbeTime(expected.first_seconds * ratio, expected.step_seconds * ratio, expected.nodes_per_step)
 
 
-def learnt_start(expected: float | None, trials: Sequence[Trial]) -> float:
+def learnt_start(expected: float | None, trials: Sequence[Trial], warmup_seconds: float) -> float:
     """From launch to the first step, as the probes showed it unless the cloud knows."""
     if expected is not None:
         return expected
-    took = [t.phases.start + t.phases.setup for t in trials if t.measurement is not None]
+    took = [_to_first_step(t.phases, warmup_seconds) for t in trials if t.measurement is not None]
     return sum(took) / len(took) if took else 0.0
+
+
+def _to_first_step(phases: Phases, warmup_seconds: float) -> float:
+    return phases.start + phases.setup + max(0.0, phases.warmup - warmup_seconds)
 
 
 def refuse_broken_program(trials: Sequence[Trial], deployments: int) -> None:

@@ -43,7 +43,7 @@ def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> 
         bill=bill,
         live=store.live(record.id) if record.state.active else None,
         controlled=alive(record.controller),
-        start_seconds=learnt_start(record.start_seconds, trials),
+        start_seconds=learnt_start(record.start_seconds, trials, record.job.probe.warmup_seconds),
         model=str(model) if record.state is JobState.SUCCEEDED and model.is_dir() else "",
     )
 

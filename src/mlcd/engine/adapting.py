@@ -1,0 +1,100 @@
+"""How the run is going, put together for the policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mlcd.adapt.base import Keep, Move, Situation, Speed
+from mlcd.adapt.policies import decide
+from mlcd.core.machines import Deployment
+from mlcd.core.records import JobRecord
+from mlcd.core.run import Attempt, AttemptEnd
+from mlcd.core.study import Study
+from mlcd.core.task import TaskStatus
+from mlcd.engine.booking import lately
+from mlcd.engine.desk import Desk, goal_of
+from mlcd.engine.searching import open_searcher, space_of, study_of
+from mlcd.engine.tasks import carried_samples
+from mlcd.forecast.throughput import first_step_seconds
+from mlcd.search.base import Searcher
+from mlcd.search.seen import failed_trials, measured_trials
+
+CONSIDER_SECONDS = 5.0  # how often a change of course is considered
+STOP_SECONDS = 2.0  # what saving and ending takes of most programs
+NOISE_SCALE, NOISE_STABLE = "mlcd/noise_scale", "mlcd/noise_stable"  # metrics that the worker reports
+
+
+class Adapter:
+    """Considers a change of course now and then, for one stretch of training."""
+
+    def __init__(self, desk: Desk, record: JobRecord) -> None:
+        self.desk = desk
+        self._considered_at = desk.now()
+        self._study = study_of(desk, record, space_of(desk, record))
+        self._speeds = known_speeds(self._study, open_searcher(record))
+
+    def consider(self, record: JobRecord, attempt: Attempt, status: TaskStatus) -> Keep | Move:
+        """What the policies ask for; a job without a checkpoint has nothing to move with."""
+        now = self.desk.now()
+        if not record.job.elastic or now - self._considered_at < CONSIDER_SECONDS:
+            return Keep()
+        self._considered_at = now
+        situation = self._situation(record, attempt, status)
+        if situation is None or carried_samples(self.desk.folder) <= 0:
+            return Keep()
+        return decide(situation)
+
+    def _situation(self, record: JobRecord, attempt: Attempt, status: TaskStatus) -> Situation | None:
+        seen, first = lately(status), first_step_seconds(status.progress.points)
+        if seen is None or first is None:
+            return None
+        before = [each for each in self.desk.store.attempts(self.desk.job_id) if each.number < attempt.number]
+        done = attempt.samples_before + status.progress.samples
+        return Situation(
+            goal=goal_of(record),
+            spent=self.desk.spent(record),
+            deployment=attempt.deployment,
+            now=Speed(seen.samples_per_second, seen.low, seen.high),
+            watched_seconds=status.progress.points[-1].seconds - first,
+            samples_left=max(0.0, record.samples(attempt.deployment) - done),
+            speeds=self._speeds,
+            move_seconds=self._study.start_seconds + STOP_SECONDS,
+            moves=sum(each.end is AttemptEnd.MOVED for each in before),
+            losses=_losses_in_a_row(before),
+            noise_scale=stable_noise_scale(status),
+            samples_at=record.samples_at,
+        )
+
+
+def known_speeds(study: Study, searcher: Searcher) -> Mapping[Deployment, Speed]:
+    """What was measured, and what is believed of the rest; nothing of what failed."""
+    believed = {
+        belief.deployment: Speed(belief.samples_per_second, belief.low, belief.high)
+        for belief in searcher.beliefs(study)
+    }
+    measured = {
+        trial.deployment: Speed(seen.samples_per_second, seen.low, seen.high)
+        for trial in measured_trials(study)
+        if (seen := trial.measurement) is not None
+    }
+    failed = {trial.deployment for trial in failed_trials(study)}
+    return {
+        deployment: speed
+        for deployment, speed in {**believed, **measured}.items()
+        if deployment not in failed
+    }
+
+
+def stable_noise_scale(status: TaskStatus) -> float | None:
+    """The gradient noise scale in samples, once the worker calls it stable."""
+    stable = status.progress.latest(NOISE_STABLE)
+    return status.progress.latest(NOISE_SCALE) if stable else None
+
+
+def _losses_in_a_row(before: list[Attempt]) -> int:
+    count = 0
+    for attempt in reversed(before):
+        if attempt.end is not AttemptEnd.LOST:
+            break
+        count += 1
+    return count
