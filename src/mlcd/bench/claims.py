@@ -21,6 +21,7 @@ class Averages:
     search_usd: float
     probes: float
     broken_share: float
+    unfinished_share: float
     ratio: float
     oracle_hours: float
     oracle_usd: float
@@ -53,6 +54,7 @@ def averages(contest: str, episodes: list[Episode]) -> Averages:
         search_usd=mean(lambda episode: episode.search_usd),
         probes=mean(lambda episode: episode.probes),
         broken_share=mean(lambda episode: episode.broken),
+        unfinished_share=mean(lambda episode: not episode.finished),
         ratio=mean(lambda episode: episode.ratio),
         oracle_hours=mean(lambda episode: episode.oracle_hours),
         oracle_usd=mean(lambda episode: episode.oracle_usd),

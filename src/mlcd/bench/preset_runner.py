@@ -11,11 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from mlcd.bench.claims import Averages, averages
-from mlcd.bench.presets import Contest, Preset
-from mlcd.bench.protocol import set_problem
+from mlcd.bench.presets import Contest, Preset, set_contest
 from mlcd.bench.runner import Bench, Report, run_bench
 from mlcd.bench.strategies import Strategy, parse_strategy
-from mlcd.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ def preset_tables(preset: Preset, findings: Findings) -> RenderableType:
 
 def _play(contest: Contest, seeds: int, jobs: int, report: Report | None) -> Iterable[Averages]:
     strategies = tuple(_strategies(contest))
-    slack = _slack(contest)
+    slack = set_contest(contest).slack
     bench = Bench((contest.case,), strategies, (contest.scenario,), (contest.hours,), (slack,), seeds)
     episodes = run_bench(bench, jobs, report).episodes
     for strategy in strategies:
@@ -65,21 +63,11 @@ def _strategies(contest: Contest) -> Iterable[Strategy]:
         yield replace(parse_strategy(text), only=favoured.get(text, ()))
 
 
-def _slack(contest: Contest) -> float:
-    """The limit as a multiple of the least that is possible."""
-    if contest.limit is None:
-        return 1.0
-    loosest = set_problem(contest.case, contest.scenario, contest.hours, 1.0)
-    if loosest is None or loosest.limit is None:
-        raise UserError(f"{contest.label} has no limit to set.")
-    return contest.limit / loosest.limit
-
-
 def _rows(rows: Sequence[Averages]) -> Table:
     table = Table(box=None)
     table.add_column("contest", no_wrap=True)
     table.add_column("strategy", overflow="ellipsis", no_wrap=True, max_width=24)
-    for name in ("hours", "of it search", "$", "of it search", "probes", "broken", "ratio"):
+    for name in ("hours", "of it search", "$", "of it search", "probes", "broken", "none", "ratio"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*_cells(row))
@@ -99,6 +87,7 @@ def _cells(row: Averages) -> tuple[str, ...]:
         f"{row.search_usd:.2f}",
         f"{row.probes:.1f}",
         f"{row.broken_share:.0%}",
+        f"{row.unfinished_share:.0%}",
         f"{row.ratio:.3f}",
     )
 

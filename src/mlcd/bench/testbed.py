@@ -75,11 +75,13 @@ class Model:
     batch: int  # global
     exchange: str = "servers"  # or "ring"
     gpu_knee: float = 4.0  # samples on a GPU at which half its speed is reached
-    gpu_share: float = 1.0  # of a GPU's speed; a recurrent network's small steps leave it idle
+    gpu_share: float = (
+        1.0  # of a GPU's speed; small images and a recurrent network's small steps leave it idle
+    )
 
 
 ALEXNET = Model("AlexNet/CIFAR-10", 6.4e6, 0.4e9, 1024)
-RESNET = Model("ResNet/CIFAR-10", 60.3e6, 16e9, 1024)
+RESNET = Model("ResNet/CIFAR-10", 60.3e6, 16e9, 1024, gpu_share=0.1)
 INCEPTION = Model("Inception-v3/ImageNet", 23.8e6, 17e9, 512)
 CHAR_RNN = Model("Char-RNN", 12e6, 6e9, 512, gpu_knee=16.0, gpu_share=0.12)
 BERT_TENSORFLOW = Model("BERT/TensorFlow", 340e6, 260e9, 256, exchange="ring", gpu_knee=1.0)
