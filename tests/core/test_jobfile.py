@@ -542,3 +542,12 @@ def test_any_text_loads_or_is_refused(text: str) -> None:
 @given(st.integers(0, len(SKYPILOT) - 1), st.text(max_size=3), st.integers(0, 5))
 def test_any_damage_to_a_good_file_loads_or_is_refused(at: int, inserted: str, dropped: int) -> None:
     loads_or_complains(SKYPILOT[:at] + inserted + SKYPILOT[at + dropped :])
+
+
+def test_batch_sizes_may_be_taken_in_passes_and_the_learning_rate_may_follow() -> None:
+    text = "run: a\nbatch_size: {sizes: 32..128, accumulate: 8}\nlearning_rate: sqrt\nelastic: false\n"
+    job = parse_job(text).job
+    assert job.batch_sizes.choices == (32, 64, 128)
+    assert job.batch_sizes.accumulate == 8
+    assert job.learning_rate.rule == "sqrt"
+    assert not job.elastic

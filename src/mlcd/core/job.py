@@ -51,11 +51,29 @@ class BatchSizes:
     """The global batch sizes that may be tried; None: the program decides and is not told."""
 
     choices: tuple[int, ...] = ()
+    accumulate: int = 1  # at most so many backward passes to a step, where a node runs out of memory
 
     @property
     def fixed(self) -> int | None:
         """The one batch size, where there is just one."""
         return self.choices[0] if len(self.choices) == 1 else None
+
+
+class LearningRateRule(StrEnum):
+    """How the learning rate follows the batch size; the program asks mlcd.lr_scale()."""
+
+    NONE = "none"
+    LINEAR = "linear"  # Goyal et al.
+    SQRT = "sqrt"  # Krizhevsky
+    ADASCALE = "adascale"  # by the gain that the measured gradient noise allows
+
+
+@dataclass(frozen=True)
+class LearningRate:
+    """The rule, and the batch size for which the program's own learning rate was chosen."""
+
+    rule: LearningRateRule = LearningRateRule.NONE
+    base_batch_size: int | None = None  # None: the smallest allowed
 
 
 @dataclass(frozen=True)
@@ -81,6 +99,7 @@ class SearchSettings:
     max_probes: int | None = None
     seed: int = 0
     parallel: int = 1  # probes at once
+    learn: bool = True  # from earlier studies of the same program
     kinds: tuple[str, ...] = ("vm",)
     options: dict[str, Any] = field(default_factory=dict)  # the strategy's own
 
@@ -136,6 +155,7 @@ class Job:
     resources: tuple[Resources, ...] = (Resources(),)  # any of them
     nodes: NodeRange = NodeRange()
     batch_sizes: BatchSizes = BatchSizes()
+    learning_rate: LearningRate = LearningRate()
     work: Work | None = None
     aim: Aim = Aim.BALANCED
     deadline_seconds: float | None = None  # from submission; a clock time is resolved when it is read

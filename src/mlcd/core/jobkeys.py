@@ -24,6 +24,7 @@ from mlcd.core.job import (
     BatchSizes,
     CheckpointSettings,
     Direction,
+    LearningRateRule,
     NodeRange,
     ProbeSettings,
     ProgressSettings,
@@ -76,7 +77,7 @@ UNUSED_RESOURCES = frozenset(
     }
 )
 # Several keys have a short form: 'search: random' is 'search: {strategy: random}'.
-SHORT_FORMS = {"search": "strategy", "checkpoint": "path", "progress": "pattern"}
+SHORT_FORMS = {"search": "strategy", "checkpoint": "path", "progress": "pattern", "learning_rate": "rule"}
 
 
 class Keys(BaseModel):
@@ -160,6 +161,7 @@ class SearchKeys(Keys):
     strategy: Annotated[str, PlainValidator(read.filled_text)] = SearchSettings.strategy
     max_probes: Annotated[int | None, PlainValidator(read.count)] = None
     parallel: Annotated[int, PlainValidator(read.count)] = SearchSettings.parallel
+    learn: Annotated[bool, PlainValidator(read.yes_or_no)] = SearchSettings.learn
     seed: Annotated[int, PlainValidator(read.count_or_zero)] = 0
     kinds: Annotated[tuple[str, ...], PlainValidator(read.kinds)] = ("vm",)
     options: dict[str, Any] = Field(default_factory=dict)
@@ -194,6 +196,13 @@ class CheckpointKeys(Keys):
     max_losses: Annotated[int, PlainValidator(read.count_or_zero)] = CheckpointSettings.max_losses
 
 
+class LearningRateKeys(Keys):
+    """How the learning rate follows the batch size."""
+
+    rule: Annotated[LearningRateRule, PlainValidator(read.learning_rate_rule)] = LearningRateRule.NONE
+    base_batch_size: Annotated[int | None, PlainValidator(read.count)] = None
+
+
 class ProgressKeys(Keys):
     """How progress is read from the log."""
 
@@ -219,7 +228,10 @@ class JobKeys(Keys):
     num_nodes: Annotated[NodeRange, PlainValidator(read.node_range)] = NodeRange()
     resources: ResourcesKeys = Field(default_factory=ResourcesKeys)
     work: WorkKeys | None = None
-    batch_size: Annotated[BatchSizes, PlainValidator(read.batch_sizes)] = BatchSizes()
+    batch_size: Annotated[BatchSizes, PlainValidator(read.batch_sizes_or_more)] = BatchSizes()
+    learning_rate: Annotated[LearningRateKeys, _long("learning_rate")] = Field(
+        default_factory=LearningRateKeys
+    )
     goal: Annotated[Aim | None, PlainValidator(read.aim)] = None
     deadline: Annotated[datetime | float | None, PlainValidator(around.read_deadline)] = None
     budget: Annotated[float | None, PlainValidator(read.usd)] = None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from mlcd.core.goal import Aim
-from mlcd.core.job import BatchSizes, Direction, NodeRange
+from mlcd.core.job import BatchSizes, Direction, LearningRateRule, NodeRange
 from mlcd.core.units import parse_duration, parse_moment
 from mlcd.errors import did_you_mean
 
@@ -160,6 +161,26 @@ def batch_sizes(value: Any) -> BatchSizes:
         raise ValueError("the list is empty")
     what = "a batch size such as 256, a list of them, or a range such as 32..512"
     return BatchSizes(tuple(sorted({count(each, what) for each in values})))
+
+
+def batch_sizes_or_more(value: Any) -> BatchSizes:
+    """Batch sizes, or {sizes: 32..512, accumulate: 8}."""
+    if not isinstance(value, dict):
+        return batch_sizes(value)
+    if unknown := set(value) - {"sizes", "accumulate"}:
+        raise ValueError(f"unknown key '{min(map(str, unknown))}'. Known: accumulate, sizes.")
+    if "sizes" not in value:
+        raise ValueError("it needs 'sizes', such as {sizes: 32..512, accumulate: 8}")
+    return replace(batch_sizes(value["sizes"]), accumulate=count(value.get("accumulate", 1)))
+
+
+def learning_rate_rule(value: Any) -> LearningRateRule:
+    """none, linear, sqrt or adascale."""
+    word = text(value).strip().lower()
+    rules = [each.value for each in LearningRateRule]
+    if word not in rules:
+        raise ValueError(f"{shown(value)} is not a rule. {did_you_mean(word, rules)}")
+    return LearningRateRule(word)
 
 
 def aim(value: Any) -> Aim:

@@ -46,6 +46,7 @@ class Deployment:
     offer: Offer
     nodes: int
     batch_size: int | None = None  # global, over all nodes; None: the program's own
+    accumulation: int = 1  # backward passes to each step, where a node cannot hold its share at once
 
     @cached_property
     def key(self) -> str:
@@ -53,7 +54,8 @@ class Deployment:
         place = f"@{self.offer.region}" if self.offer.region else ""
         spot = "-spot" if self.offer.spot else ""
         batch = f"/b{self.batch_size}" if self.batch_size is not None else ""
-        return f"{self.nodes}x{self.offer.instance.name}{spot}{place}{batch}"
+        passes = f"/a{self.accumulation}" if self.accumulation > 1 else ""
+        return f"{self.nodes}x{self.offer.instance.name}{spot}{place}{batch}{passes}"
 
     @property
     def usd_per_hour(self) -> float:
@@ -66,7 +68,8 @@ class Deployment:
 
     def __str__(self) -> str:
         batch = f", batch {self.batch_size}" if self.batch_size is not None else ""
-        return f"{self.nodes} × {self.offer.name}{batch}"
+        passes = f" in {self.accumulation} passes" if self.accumulation > 1 else ""
+        return f"{self.nodes} × {self.offer.name}{batch}{passes}"
 
     def __hash__(self) -> int:
         return hash(self.key)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from mlcd.core.job import ProgressSettings, Target
+from mlcd.core.job import LearningRate, ProgressSettings, Target
 from mlcd.core.machines import Deployment
 from mlcd.core.progress import Progress
 
@@ -66,6 +66,9 @@ class Task:
     samples_before: float = 0.0  # done by earlier attempts
     samples_per_epoch: float = 0.0  # the size of the data set, where the job tells it
     until: Target | None = None
+    learning_rate: LearningRate = LearningRate()
+    measure_noise: bool = False  # of the gradients
+    noise_scale: float | None = None  # in samples, as an earlier attempt measured it
     measuring_seconds: float = 0.0  # of a probe: warm-up and measuring, if all goes well
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mlcd import registry
 from mlcd.adapt.limits import allowed_seconds
@@ -16,11 +16,13 @@ from mlcd.core.study import Ledger, ProbeTime, Stop, Study
 from mlcd.core.task import TaskKind
 from mlcd.core.trial import FailureKind, Phases, Trial
 from mlcd.engine.desk import Desk, goal_of, work_of
+from mlcd.engine.learning import learn_from_earlier
 from mlcd.engine.probing import Probe
 from mlcd.engine.tasks import carried_samples
 from mlcd.errors import InvalidJobError, TaskFailedError
 from mlcd.search.base import Searcher
 from mlcd.search.choose import best_feasible, make_plan
+from mlcd.search.seen import local_batch
 from mlcd.search.space import make_space
 
 PROGRAM_FAULTS = (FailureKind.CRASHED, FailureKind.SILENT, FailureKind.HUNG)
@@ -37,7 +39,7 @@ class Search:
 
     desk: Desk
     searcher: Searcher
-    space: tuple[Deployment, ...]
+    earlier: tuple[tuple[Trial, ...], ...] = ()
     probes: list[Probe] = field(default_factory=list)
 
     def run(self) -> Plan:
@@ -102,7 +104,9 @@ class Search:
 
     def _study(self) -> Study:
         pending = tuple(probe.record.deployment for probe in self.probes)
-        return study_of(self.desk, self._record, self.space, pending)
+        record = self._record
+        study = study_of(self.desk, record, space_of(self.desk, record), pending)
+        return replace(study, earlier=self.earlier)
 
     def _allowed(self, study: Study, deployment: Deployment) -> float:
         """How long a probe may run at the most: the best known deployment must stay within reach."""
@@ -128,7 +132,7 @@ def open_search(desk: Desk) -> Search:
         record = desk.change(
             offers=tuple(desk.cloud.offers()), samples_at=samples_at, start_seconds=desk.cloud.start_seconds
         )
-    return Search(desk, open_searcher(record), space_of(desk, record))
+    return Search(desk, open_searcher(record), learn_from_earlier(desk, record))
 
 
 def open_searcher(record: JobRecord) -> Searcher:
@@ -141,9 +145,21 @@ def open_searcher(record: JobRecord) -> Searcher:
 def space_of(desk: Desk, record: JobRecord) -> tuple[Deployment, ...]:
     """Every deployment that may be tried; of a cloud that knows only some, those."""
     space = make_space(record.job, record.offers)
-    if not isinstance(desk.cloud, Recorded):
-        return space
-    return recorded_part(record.job, space, desk.cloud.deployments())
+    if isinstance(desk.cloud, Recorded):
+        return recorded_part(record.job, space, desk.cloud.deployments())
+    return space + in_more_passes(record.job, desk.store.trials(desk.job_id))
+
+
+def in_more_passes(job: Job, trials: Sequence[Trial]) -> tuple[Deployment, ...]:
+    """What ran out of memory, with its batch taken in twice as many passes, as far as the job allows it."""
+    full = [t.deployment for t in trials if t.failure and t.failure.reason is FailureKind.OUT_OF_MEMORY]
+    return tuple(
+        replace(deployment, accumulation=2 * deployment.accumulation)
+        for deployment in dict.fromkeys(full)
+        if deployment.batch_size is not None
+        and 2 * deployment.accumulation <= job.batch_sizes.accumulate
+        and local_batch(deployment) >= 2
+    )
 
 
 def recorded_part(
@@ -181,6 +197,7 @@ def study_of(
         samples_at={batch: max(1.0, samples - done) for batch, samples in record.samples_at.items()},
         probe_time=learnt_probe_time(desk.cloud.expected_probe(record.job.probe.measuring_seconds), trials),
         start_seconds=learnt_start(record.start_seconds, trials, record.job.probe.warmup_seconds),
+        probe_training_share=training_share(trials) if done > 0 else 0.0,
         pending=pending,
         seed=record.job.search.seed,
         max_probes=record.job.search.max_probes,
@@ -194,6 +211,12 @@ def learnt_probe_time(expected: ProbeTime, trials: Sequence[Trial]) -> ProbeTime
         return expected
     ratio = sum(t.seconds for t in took) / sum(expected.seconds(t.deployment.nodes) for t in took)
     return ProbeTime(expected.first_seconds * ratio, expected.step_seconds * ratio, expected.nodes_per_step)
+
+
+def training_share(trials: Sequence[Trial]) -> float:
+    """The part of a probe's time in which it made steps: training, where checkpoints carry it on."""
+    took = [trial for trial in trials if trial.measurement is not None and trial.seconds > 0]
+    return sum(t.phases.measuring for t in took) / sum(t.seconds for t in took) if took else 0.0
 
 
 def learnt_start(expected: float | None, trials: Sequence[Trial], warmup_seconds: float) -> float:

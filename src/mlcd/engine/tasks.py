@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlcd.clouds.checkpoints import newest_complete, samples_of
-from mlcd.core.job import Job
+from mlcd.core.job import Job, LearningRate
 from mlcd.core.records import TaskRecord
 from mlcd.core.task import Task
 from mlcd.engine.desk import work_of
@@ -81,4 +81,14 @@ def _task(job: Job, record: TaskRecord, folder: Path, samples: float, samples_be
         samples_before=samples_before,
         samples_per_epoch=float(work_of(job).dataset_size or 0),
         until=work_of(job).until,
+        learning_rate=with_base(job),
+        measure_noise=len(job.batch_sizes.choices) > 1,
     )
+
+
+def with_base(job: Job) -> LearningRate:
+    """The learning-rate rule with the batch size that it starts from."""
+    sizes = job.batch_sizes.choices
+    if job.learning_rate.base_batch_size is not None or not sizes:
+        return job.learning_rate
+    return replace(job.learning_rate, base_batch_size=min(sizes))

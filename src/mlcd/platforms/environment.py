@@ -20,6 +20,7 @@ def node_environment(task: Task, deployment: Deployment, node: Node, processes: 
     return {
         **contract(task),
         **batch_sizes(deployment, len(node.addresses) * processes),
+        **learning_rate(task, deployment),
         **skypilot_aliases(node),
         "NODE_RANK": str(node.rank),
         "MASTER_ADDR": node.addresses[0],
@@ -60,6 +61,20 @@ def batch_sizes(deployment: Deployment, ranks: int) -> dict[str, str]:
         return {}
     share = max(1, round(deployment.batch_size / ranks))
     return {"MLCD_BATCH_SIZE": str(deployment.batch_size), "MLCD_LOCAL_BATCH_SIZE": str(share)}
+
+
+def learning_rate(task: Task, deployment: Deployment) -> dict[str, str]:
+    """How the learning rate follows the batch size; adascale is worked out by the worker, from the noise."""
+    settings = task.learning_rate
+    variables = {
+        "MLCD_ACCUMULATION_STEPS": str(deployment.accumulation),
+        "MLCD_NOISE": str(int(task.measure_noise)),
+    }
+    if task.noise_scale is not None:
+        variables["MLCD_NOISE_SCALE"] = f"{task.noise_scale:g}"
+    if settings.base_batch_size is not None:
+        variables["MLCD_BASE_BATCH_SIZE"] = str(settings.base_batch_size)
+    return {**variables, "MLCD_LR_RULE": settings.rule.value}
 
 
 def skypilot_aliases(node: Node) -> dict[str, str]:

@@ -105,7 +105,8 @@ def _at_least_as_full(deployment: Deployment, full: Deployment) -> bool:
 
 def local_batch(deployment: Deployment) -> float:
     """Samples of one step on one device; where the program hides its batch size, a share that only compares."""
-    return (deployment.batch_size or 1) / (deployment.nodes * max(1, deployment.offer.instance.gpus))
+    devices = deployment.nodes * max(1, deployment.offer.instance.gpus)
+    return (deployment.batch_size or 1) / (devices * deployment.accumulation)
 
 
 def device_memory_gib(instance: InstanceType) -> float:

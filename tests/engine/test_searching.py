@@ -1,0 +1,90 @@
+"""What a study is made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlcd.core.job import BatchSizes, Job
+from mlcd.core.machines import Deployment, InstanceType, Offer
+from mlcd.core.records import JobRecord
+from mlcd.core.run import JobState
+from mlcd.core.study import ProbeTime
+from mlcd.core.trial import Failure, FailureKind, Measurement, Phases, Trial
+from mlcd.engine.learning import same_program
+from mlcd.engine.searching import (
+    in_more_passes,
+    learnt_probe_time,
+    learnt_start,
+    refuse_broken_program,
+    training_share,
+)
+from mlcd.errors import TaskFailedError
+
+OFFER = Offer("local", InstanceType("m", vcpus=1), usd_per_hour=1.0, max_nodes=4)
+FULL = Deployment(OFFER, 1, 256)
+
+
+def failed(reason: FailureKind, deployment: Deployment = FULL) -> Trial:
+    return Trial(deployment, Failure(reason, "it did", log_tail="the end"), seconds=10.0, usd=0.1)
+
+
+def measured() -> Trial:
+    seen = Measurement(100.0, 98.0, 102.0)
+    return Trial(FULL, seen, seconds=20.0, usd=0.1, phases=Phases(1.0, 2.0, 5.0, 12.0))
+
+
+def job(accumulate: int = 1) -> Job:
+    return Job(name="j", run="python train.py", batch_sizes=BatchSizes((256,), accumulate))
+
+
+def test_what_ran_out_of_memory_may_be_tried_in_more_passes() -> None:
+    trials = [failed(FailureKind.OUT_OF_MEMORY)]
+    assert in_more_passes(job(), trials) == ()
+    (twice,) = in_more_passes(job(accumulate=4), trials)
+    assert (twice.accumulation, twice.batch_size) == (2, 256)
+    assert twice != FULL
+    (four,) = in_more_passes(job(accumulate=4), [failed(FailureKind.OUT_OF_MEMORY, twice)])
+    assert four.accumulation == 4
+    assert in_more_passes(job(accumulate=4), [failed(FailureKind.OUT_OF_MEMORY, four)]) == ()
+
+
+def test_a_crash_is_not_mended_by_more_passes() -> None:
+    assert in_more_passes(job(accumulate=4), [failed(FailureKind.CRASHED)]) == ()
+
+
+def test_a_program_that_fails_everywhere_is_not_paid_for_any_longer() -> None:
+    refuse_broken_program([failed(FailureKind.CRASHED)], deployments=9)
+    with pytest.raises(TaskFailedError) as caught:
+        refuse_broken_program([failed(FailureKind.CRASHED)] * 2, deployments=9)
+    assert caught.value.log_tail == "the end"
+    refuse_broken_program(
+        [measured(), failed(FailureKind.CRASHED), failed(FailureKind.CRASHED)], deployments=9
+    )
+
+
+def test_a_lack_of_memory_is_not_the_programs_fault() -> None:
+    refuse_broken_program([failed(FailureKind.OUT_OF_MEMORY)] * 5, deployments=9)
+
+
+def test_probe_times_are_scaled_to_what_was_seen() -> None:
+    assert learnt_probe_time(ProbeTime(10.0, 1.0, 1), []) == ProbeTime(10.0, 1.0, 1)
+    assert learnt_probe_time(ProbeTime(10.0, 1.0, 1), [measured()]) == ProbeTime(20.0, 2.0, 1)
+
+
+def test_the_start_is_what_comes_before_the_first_step() -> None:
+    assert learnt_start(None, [measured()], warmup_seconds=2.0) == pytest.approx(6.0)
+    assert learnt_start(0.0, [measured()], warmup_seconds=2.0) == 0.0
+
+
+def test_the_training_share_of_a_probe_is_its_measuring() -> None:
+    assert training_share([measured()]) == pytest.approx(0.6)
+    assert training_share([failed(FailureKind.CRASHED)]) == 0.0
+
+
+def test_the_same_program_is_the_same_command_in_the_same_folder() -> None:
+    def record(run: str = "python train.py", workdir: str = "/a/code", **options: str) -> JobRecord:
+        return JobRecord("j", Job("j", run, workdir=workdir), JobState.PLANNED, 0.0, "local", dict(options))
+
+    assert same_program(record(), record(workdir="/b/code"))
+    assert not same_program(record(), record(run="python other.py"))
+    assert not same_program(record(workload="bert"), record(workload="ncf"))
