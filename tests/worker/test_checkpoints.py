@@ -61,9 +61,10 @@ def test_a_missing_folder_holds_no_checkpoints(tmp_path: Path) -> None:
 def test_pruning_keeps_the_newest_complete_ones_and_removes_what_was_half_made(tmp_path: Path) -> None:
     kept = [save(tmp_path, str(number)) for number in range(4)][1:]
     (kept[1] / MANIFEST).unlink()  # newer than the oldest kept: not ours to judge
-    checkpoints.begin(tmp_path)
+    under_way = checkpoints.begin(tmp_path)
+    (tmp_path / ".partial-999999999-abc").mkdir()  # no process has that number
     checkpoints.prune(tmp_path, keep=2)
-    assert sorted(tmp_path.iterdir()) == kept
+    assert sorted(tmp_path.iterdir()) == [under_way, *kept]
 
 
 def test_the_context_commits_samples_of_all_ranks_with_the_batch_at_hand(

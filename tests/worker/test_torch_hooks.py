@@ -1,9 +1,8 @@
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from worker.programs import finish, start
+from worker.programs import finish, free_port, start
 from worker.sessions import Inside, lines
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -13,10 +12,6 @@ from mlcd.worker.torch_hooks import Observer  # noqa: E402  # needs torch
 
 class Thing:
     """An iterator or an optimizer: the observer only asks which one it is."""
-
-
-def counted(inside: Inside) -> Any:
-    return inside().counts.now[1:]
 
 
 def test_a_step_counts_the_batches_fetched_since_the_last_one(inside: Inside) -> None:
@@ -127,6 +122,32 @@ for x, y in mlcd.steps(train):
     finish(start(program, tmp_path))
     last = lines(tmp_path / "progress")[-1]
     assert (last["steps"], last["samples"]) == (12, 120)
+
+
+@pytest.mark.slow
+def test_ranks_that_a_program_spawns_by_itself_are_counted(tmp_path: Path) -> None:
+    program = f"""
+    import os, torch
+    import torch.distributed as dist
+    from torch.utils.data import DataLoader, TensorDataset
+
+    def train(rank):
+        address = "tcp://127.0.0.1:{free_port()}"
+        dist.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for (x,) in DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=4):
+            model(x).mean().backward()
+            optimizer.step()
+        dist.barrier()
+
+    if __name__ == "__main__":
+        torch.multiprocessing.spawn(train, nprocs=2)
+    """
+    finish(start(program, tmp_path, GLOO_SOCKET_IFNAME="lo"))
+    for rank in range(2):
+        last = lines(tmp_path / "progress", rank)[-1]
+        assert (last["steps"], last["samples"]) == (10, 40)
 
 
 def test_a_program_without_mlcd_dies_of_sigterm_as_ever(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def commit(partial: Path, facts: Facts) -> Path:
 
 
 def prune(root: Path, keep: int) -> None:
-    """Remove all but the newest complete checkpoints, and what attempts before this one left half made.
+    """Remove all but the newest complete checkpoints, and what processes that are gone left half made.
 
     What goes loses its name first, so that a kill in between leaves nothing that looks complete.
     """
@@ -136,8 +136,21 @@ def prune(root: Path, keep: int) -> None:
         named = _NAME.fullmatch(path.name)
         if named and path not in kept and int(named[1]) < oldest:
             path = path.rename(root / f".old-{path.name}-{uuid.uuid4().hex[:8]}")
-        if path.name.startswith((".partial-", ".old-")):
+        if path.name.startswith(".old-") or _is_abandoned(path):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Whether this was never committed and the process that made it is gone."""
+    match = re.match(r"\.partial-(\d+)-", path.name)
+    try:
+        if match:
+            os.kill(int(match[1]), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # it lives, and is not ours
+        return False
+    return False
 
 
 def _as_data(facts: Facts) -> dict[str, Any]:

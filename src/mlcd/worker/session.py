@@ -24,10 +24,10 @@ class Session:
     of its own: then it is a rank that the program has spawned by itself.
     """
 
-    def __init__(self, env: Environment, child: bool = False) -> None:
+    def __init__(self, env: Environment, child: bool = False, mute: bool = False) -> None:
         self.env = env
         self.child = child
-        self.mute = child and ranks.distributed() is not None  # the group is the parent's
+        self.mute = mute
         self.counts = Counts(env.local_batch_size)
         self.stop = Stop(env, self.counts)
         self.reporter = Reporter(self._file, lambda: self.counts.now, self.stop.look)
@@ -107,7 +107,8 @@ def _forked() -> None:
     global _session
     if _session is not None:
         _session.stop.unlisten()
-        _session = Session(_session.env, child=True)
+        in_a_group = ranks.distributed() is not None  # then the group is the parent's
+        _session = Session(_session.env, child=True, mute=in_a_group)
 
 
 atexit.register(_close)
