@@ -14,17 +14,18 @@ import os
 import re
 import secrets as tokens
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from mlcd import registry
-from mlcd.clouds.base import Cloud, Recorded
+from mlcd.clouds.base import Cloud
 from mlcd.core.clock import SystemClock
 from mlcd.core.job import Job
 from mlcd.core.jobfile import LoadedJob, job_from_dict, load_job
+from mlcd.core.listing import JobLine, Lesson, LogPage, Page
 from mlcd.core.machines import Offer
 from mlcd.core.records import Event, JobRecord
 from mlcd.core.run import JobState
@@ -34,14 +35,13 @@ from mlcd.core.view import Check, JobStory, JobView, Stray
 from mlcd.engine.control import alive, start_controller
 from mlcd.engine.controller import drive
 from mlcd.engine.desk import job_folder, work_of
-from mlcd.engine.searching import recorded_part
 from mlcd.engine.secrets import keep_secrets, read_secrets, redact
+from mlcd.engine.spaces import space_on
 from mlcd.engine.sweeping import sweep
 from mlcd.engine.tasks import task_folder
 from mlcd.engine.viewing import story_of, view_of
 from mlcd.errors import InvalidJobError, NotFoundError, UserError
 from mlcd.report import write_report
-from mlcd.search.space import make_space
 from mlcd.settings import Settings, read_settings
 from mlcd.store import Store, open_store
 
@@ -74,19 +74,25 @@ class Client:
         envs: Mapping[str, str] | None = None,
         secrets: Mapping[str, str] | None = None,
         overrides: Mapping[str, Any] | None = None,
+        environ: Mapping[str, str] | None = None,
+        base: Path = Path(),
     ) -> LoadedJob:
-        """Read and check a job: a file, a mapping with the same keys, or a Job."""
+        """Read and check a job: a file, a mapping with the same keys, or a Job.
+
+        The paths of a mapping are seen from base; variables without a value come from environ, by default
+        this process's.
+        """
         if isinstance(job, Job):
             return LoadedJob(job, dict(secrets or {}), ())
         options: dict[str, Any] = {
             "envs": envs or {},
             "secrets": secrets or {},
-            "environ": os.environ,
+            "environ": os.environ if environ is None else environ,
             "overrides": overrides or {},
             "defaults": {"cloud": self.settings.cloud},
         }
         if isinstance(job, Mapping):
-            return job_from_dict(job, **options)
+            return job_from_dict(job, base=base, **options)
         return load_job(Path(job), **options)
 
     def check(
@@ -95,20 +101,29 @@ class Client:
         """What the job would try, before anything is spent."""
         work_of(loaded.job)
         registry.load("platforms", loaded.job.platform)
-        registry.load("searchers", loaded.job.search.strategy)(**loaded.job.search.options)
+        _refuse_bad_options(loaded.job)
         with self._cloud(cloud or loaded.job.cloud, cloud_options) as seller:
-            space = make_space(loaded.job, seller.offers())
-            if isinstance(seller, Recorded):
-                space = recorded_part(loaded.job, space, seller.deployments())
+            space = space_on(seller, loaded.job, seller.offers())
             expected = seller.expected_probe(loaded.job.probe.measuring_seconds)
-            seconds = tuple(expected.seconds(deployment.nodes) for deployment in space)
-        usd = tuple(deployment.usd(took) for deployment, took in zip(space, seconds, strict=True))
-        return Check(loaded.job, loaded.notices, space, seconds, usd)
+            seconds = tuple(expected.seconds(deployment.nodes) for deployment in space.deployments)
+        usd = tuple(deployment.usd(took) for deployment, took in zip(space.deployments, seconds, strict=True))
+        return Check(loaded.job, loaded.notices + space.notices, space.deployments, seconds, usd)
 
     def submit(
-        self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None
+        self,
+        loaded: LoadedJob,
+        *,
+        cloud: str | None = None,
+        cloud_options: Mapping[str, str] | None = None,
+        owner: str = "",
+        job_id: str | None = None,
     ) -> str:
-        """Write the job down; nothing is started and nothing spent. Gives its id."""
+        """Write the job down; nothing is started and nothing spent. Gives its id.
+
+        Whoever chooses the id beforehand (see new_job_id) may submit again after a crash: there is one job.
+        """
+        if job_id is not None and self._is_known(job_id):
+            return job_id
         name = cloud or loaded.job.cloud
         self.check(loaded, cloud=name, cloud_options=cloud_options)
         missing = [key for key in loaded.job.secret_names if key not in loaded.secrets]
@@ -117,9 +132,9 @@ class Client:
                 f"Secret '{missing[0]}' has no value.",
                 f"Set it in the environment, or pass it on with --secret {missing[0]}.",
             )
-        job_id = f"{_slug(loaded.job.name)}-{tokens.token_hex(3)}"
+        chosen, job_id = job_id, job_id or new_job_id(loaded.job.name)
         folder = job_folder(self.settings, job_id)
-        folder.mkdir(parents=True, mode=0o700)
+        folder.mkdir(parents=True, mode=0o700, exist_ok=chosen is not None)
         keep_secrets(folder, loaded.secrets)
         options = dict(cloud_options or {})
         if "trace" in options:
@@ -138,6 +153,7 @@ class Client:
                 budget_usd=loaded.job.budget_usd,
                 deadline_at=_deadline_at(loaded.job, now),
                 virtual_clock=virtual,
+                owner=owner,
             )
         )
         return job_id
@@ -188,6 +204,30 @@ class Client:
             self._revive(view)
         return found
 
+    def find(self, job_id: str, owners: Collection[str] | None = None) -> JobRecord:
+        """The job of one of these owners that goes by this id, name or beginning of an id."""
+        return self.store.job(job_id, owners)
+
+    def lines(
+        self,
+        *,
+        states: Collection[JobState] | None = None,
+        words: str = "",
+        cursor: str | None = None,
+        limit: int = 50,
+        owners: Collection[str] | None = None,
+    ) -> Page[JobLine]:
+        """A page of the list of jobs, newest first: of any number of jobs in a moment."""
+        return list_jobs(self.store, owners, states, words, cursor, limit)
+
+    def revive(self) -> int:
+        """Replace every controller that is gone; gives how many."""
+        unfinished = self.store.jobs((JobState.SEARCHING, JobState.PLANNED, JobState.TRAINING))
+        gone = [record for record in unfinished if _should_move(record) and not alive(record.controller)]
+        for record in gone:
+            self.start(record.id)
+        return len(gone)
+
     def story(self, job_id: str) -> JobStory:
         """A job with all that a report tells of it."""
         view = self.view(job_id)
@@ -206,6 +246,10 @@ class Client:
         hidden = read_secrets(job_folder(self.settings, record.id))
         for line in self._raw_logs(record, follow, node, task):
             yield redact(line, hidden)
+
+    def log_page(self, job_id: str, *, after: int = 0, node: int = 0, task: str | None = None) -> LogPage:
+        """Whole lines of a task's log from a place on, the newest task's by default; secrets are blotted out."""
+        return log_page(self.store, self.settings, self.store.job(job_id), task, node, after)
 
     def stop(self, job_id: str) -> JobView:
         """Ask the job to stop with a checkpoint; what runs ends within its grace period."""
@@ -243,6 +287,17 @@ class Client:
         story = self.story(job_id)
         return write_report(story, path or Path(f"mlcd-report-{story.view.record.id}.html"))
 
+    def model(self, job_id: str) -> Iterator[bytes]:
+        """What the training handed back, as a zip file in pieces."""
+        view = self.view(job_id)
+        if not view.model:
+            raise NotFoundError(f"Job {view.record.id} has no model.", f"It is {view.record.state}.")
+        return zip_folder(Path(view.model))
+
+    def lessons(self, *, limit: int = 50, owners: Collection[str] | None = None) -> list[Lesson]:
+        """What earlier jobs tried and learnt, newest first."""
+        return list_lessons(self.store, owners, limit)
+
     def offers(self, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None) -> list[Offer]:
         """What a cloud sells now."""
         with self._cloud(cloud or self.settings.cloud, cloud_options) as seller:
@@ -252,6 +307,12 @@ class Client:
         """What costs money and belongs to no job at work; ended if asked for."""
         clouds = {self.settings.cloud, *(record.cloud for record in self.store.jobs())} - {"replay"}
         return sweep(self.store, self.settings, sorted(clouds), end)
+
+    def _is_known(self, job_id: str) -> bool:
+        try:
+            return self.store.job(job_id).id == job_id
+        except NotFoundError:
+            return False
 
     @contextmanager
     def _cloud(self, name: str, options: Mapping[str, str] | None) -> Iterator[Cloud]:
@@ -340,6 +401,23 @@ def _new_deadline(text: str, now: float) -> float:
         return now + (parse_moment(text).timestamp() - time.time())
     except ValueError as error:
         raise UserError(f"'{text}' is no deadline.", "Write '6h', or a clock time with its zone.") from error
+
+
+def new_job_id(name: str) -> str:
+    """An id for a job of that name, which no other has."""
+    return f"{_slug(name)}-{tokens.token_hex(3)}"
+
+
+def _refuse_bad_options(job: Job) -> None:
+    """A strategy says by its own signature which options it has."""
+    strategy = registry.load("searchers", job.search.strategy)
+    try:
+        strategy(**job.search.options)
+    except (TypeError, ValueError) as error:
+        raise InvalidJobError(
+            f"Strategy '{job.search.strategy}' does not take these options: {error}.",
+            "Mend `search.options`.",
+        ) from error
 
 
 def _slug(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlcd.core.job import BatchSizes, Job
+from mlcd.core.job import BatchSizes, Job, NodeRange, Resources
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
@@ -12,12 +12,12 @@ from mlcd.core.study import ProbeTime
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases, Trial
 from mlcd.engine.learning import same_program
 from mlcd.engine.searching import (
-    in_more_passes,
     learnt_probe_time,
     learnt_start,
     refuse_broken_program,
     training_share,
 )
+from mlcd.engine.spaces import in_more_passes, recorded_space
 from mlcd.errors import TaskFailedError
 
 OFFER = Offer("local", InstanceType("m", vcpus=1), usd_per_hour=1.0, max_nodes=4)
@@ -88,3 +88,17 @@ def test_the_same_program_is_the_same_command_in_the_same_folder() -> None:
     assert same_program(record(), record(workdir="/b/code"))
     assert not same_program(record(), record(run="python other.py"))
     assert not same_program(record(workload="bert"), record(workload="ncf"))
+
+
+def test_a_recording_can_be_replayed_with_any_job() -> None:
+    recorded = tuple(Deployment(OFFER, nodes, batch) for nodes in (2, 4) for batch in (128, 512))
+    fits = Job("j", "a", nodes=NodeRange(2, 2), batch_sizes=BatchSizes((128,)))
+    assert recorded_space(fits, (OFFER,), recorded).deployments == (recorded[0],)
+    free = Job("j", "a", nodes=NodeRange(1, 8))
+    assert recorded_space(free, (OFFER,), recorded).deployments == recorded
+    foreign = Job(
+        "j", "a", batch_sizes=BatchSizes((64,)), resources=(Resources(instance_types=("p3.2xlarge",)),)
+    )
+    space = recorded_space(foreign, (OFFER,), recorded)
+    assert space.deployments == recorded
+    assert len(space.notices) == 3

@@ -95,7 +95,7 @@ class Resources:
 class SearchSettings:
     """How to look for the deployment."""
 
-    strategy: str = "heterbo"
+    strategy: str = "auto"
     max_probes: int | None = None
     seed: int = 0
     parallel: int = 1  # probes at once

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from mlcd import registry
 from mlcd.adapt.limits import allowed_seconds
 from mlcd.clouds.base import Recorded
-from mlcd.core.job import Job
 from mlcd.core.machines import Deployment
 from mlcd.core.plan import Plan
 from mlcd.core.records import JobRecord, TaskRecord
@@ -18,12 +17,11 @@ from mlcd.core.trial import FailureKind, Phases, Trial
 from mlcd.engine.desk import Desk, goal_of, work_of
 from mlcd.engine.learning import learn_from_earlier
 from mlcd.engine.probing import Probe
+from mlcd.engine.spaces import space_on
 from mlcd.engine.tasks import carried_samples
-from mlcd.errors import InvalidJobError, TaskFailedError
+from mlcd.errors import TaskFailedError
 from mlcd.search.base import Searcher
 from mlcd.search.choose import best_feasible, make_plan
-from mlcd.search.seen import local_batch
-from mlcd.search.space import make_space
 
 PROGRAM_FAULTS = (FailureKind.CRASHED, FailureKind.SILENT, FailureKind.HUNG)
 FAULTS_BEFORE_GIVING_UP = 2  # the same fault on two deployments with no success is the program's
@@ -132,6 +130,8 @@ def open_search(desk: Desk) -> Search:
         record = desk.change(
             offers=tuple(desk.cloud.offers()), samples_at=samples_at, start_seconds=desk.cloud.start_seconds
         )
+        for notice in space_on(desk.cloud, record.job, record.offers).notices:
+            desk.say("warning", notice)
     return Search(desk, open_searcher(record), learn_from_earlier(desk, record))
 
 
@@ -143,43 +143,8 @@ def open_searcher(record: JobRecord) -> Searcher:
 
 
 def space_of(desk: Desk, record: JobRecord) -> tuple[Deployment, ...]:
-    """Every deployment that may be tried; of a cloud that knows only some, those."""
-    space = make_space(record.job, record.offers)
-    if isinstance(desk.cloud, Recorded):
-        return recorded_part(record.job, space, desk.cloud.deployments())
-    return space + in_more_passes(record.job, desk.store.trials(desk.job_id))
-
-
-def in_more_passes(job: Job, trials: Sequence[Trial]) -> tuple[Deployment, ...]:
-    """What ran out of memory, with its batch taken in twice as many passes, as far as the job allows it."""
-    full = [t.deployment for t in trials if t.failure and t.failure.reason is FailureKind.OUT_OF_MEMORY]
-    return tuple(
-        replace(deployment, accumulation=2 * deployment.accumulation)
-        for deployment in dict.fromkeys(full)
-        if deployment.batch_size is not None
-        and 2 * deployment.accumulation <= job.batch_sizes.accumulate
-        and local_batch(deployment) >= 2
-    )
-
-
-def recorded_part(
-    job: Job, space: tuple[Deployment, ...], recorded: tuple[Deployment, ...]
-) -> tuple[Deployment, ...]:
-    """What was recorded of the space; a job that names no batch size may use every recorded one."""
-    shapes = {(deployment.offer.instance.name, deployment.nodes) for deployment in space}
-    sizes = job.batch_sizes.choices
-    part = tuple(
-        deployment
-        for deployment in recorded
-        if (deployment.offer.instance.name, deployment.nodes) in shapes
-        and (not sizes or deployment.batch_size is None or deployment.batch_size in sizes)
-    )
-    if not part:
-        raise InvalidJobError(
-            f"None of the {len(space)} deployments that job '{job.name}' allows was recorded.",
-            "Widen `num_nodes`, `resources` or `batch_size`; the recording's own are in its file.",
-        )
-    return part
+    """Every deployment that may be tried."""
+    return space_on(desk.cloud, record.job, record.offers, desk.store.trials(desk.job_id)).deployments
 
 
 def study_of(

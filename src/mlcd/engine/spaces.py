@@ -1,0 +1,80 @@
+"""Every deployment that a job may try on its cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mlcd.clouds.base import Cloud, Recorded
+from mlcd.core.job import BatchSizes, Job, NodeRange, Resources
+from mlcd.core.machines import Deployment, Offer
+from mlcd.core.trial import FailureKind, Trial
+from mlcd.errors import InvalidJobError
+from mlcd.search.seen import local_batch
+from mlcd.search.space import make_space
+
+
+@dataclass(frozen=True)
+class Space:
+    """The deployments, and what of the job's wishes could not be heeded."""
+
+    deployments: tuple[Deployment, ...]
+    notices: tuple[str, ...] = ()
+
+
+def space_on(cloud: Cloud, job: Job, offers: Iterable[Offer], trials: Sequence[Trial] = ()) -> Space:
+    """What the job allows of these offers; of a recording, what was recorded of that."""
+    if isinstance(cloud, Recorded):
+        return recorded_space(job, tuple(offers), cloud.deployments())
+    return Space(make_space(job, offers) + in_more_passes(job, trials))
+
+
+def recorded_space(job: Job, offers: tuple[Offer, ...], recorded: tuple[Deployment, ...]) -> Space:
+    """The recorded deployments that the job allows.
+
+    A recording can be replayed with any job file: a wish that nothing recorded meets is left aside, and said so.
+    """
+    notices: list[str] = []
+    most = max(deployment.nodes for deployment in recorded)
+    relaxations: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("batch_size", {"batch_sizes": BatchSizes()}),
+        ("resources", {"resources": (Resources(),)}),
+        ("num_nodes", {"nodes": NodeRange(1, most)}),
+    )
+    for wish, relaxed in relaxations:
+        if part := _recorded_part(job, offers, recorded):
+            return Space(part, tuple(notices))
+        job = replace(job, **relaxed)
+        notices.append(f"`{wish}` of the job fits nothing that was recorded, and is left aside")
+    return Space(_recorded_part(job, offers, recorded), tuple(notices))
+
+
+def in_more_passes(job: Job, trials: Sequence[Trial]) -> tuple[Deployment, ...]:
+    """What ran out of memory, with its batch taken in twice as many passes, as far as the job allows it."""
+    full = [t.deployment for t in trials if t.failure and t.failure.reason is FailureKind.OUT_OF_MEMORY]
+    return tuple(
+        replace(deployment, accumulation=2 * deployment.accumulation)
+        for deployment in dict.fromkeys(full)
+        if deployment.batch_size is not None
+        and 2 * deployment.accumulation <= job.batch_sizes.accumulate
+        and local_batch(deployment) >= 2
+    )
+
+
+def _recorded_part(
+    job: Job, offers: tuple[Offer, ...], recorded: tuple[Deployment, ...]
+) -> tuple[Deployment, ...]:
+    """What was recorded of the job's space; a job that names no batch size may use every recorded one."""
+    try:
+        space = make_space(replace(job, batch_sizes=BatchSizes()), offers)
+    except InvalidJobError:
+        return ()
+    shapes = {(deployment.offer, deployment.nodes) for deployment in space}
+    sizes = job.batch_sizes.choices
+    return tuple(
+        deployment
+        for deployment in recorded
+        if (deployment.offer, deployment.nodes) in shapes
+        and (not sizes or deployment.batch_size is None or deployment.batch_size in sizes)
+    )
