@@ -34,6 +34,7 @@ Ints = NDArray[np.intp]
 
 _SQRT5 = 5.0**0.5
 _MOST_STEPS = 40  # of the optimiser
+_GRADIENT_TOLERANCE = 1e-2  # in nats: nobody sees the difference
 _SPREAD_WEIGHT = 3.0  # how many observations the expected spread of the values is worth
 
 # Products up to this size are done by BLAS without threads. Larger ones would wait for a second core, which on a
@@ -108,21 +109,28 @@ def _squared_parts(features: Floats, category: Ints) -> Floats:
 
 
 def _most_likely(apart: Floats, values: Floats, known: Floats) -> Floats:
-    """θ of the highest posterior density; the prior's mean where the optimiser finds none better."""
+    """θ of the highest posterior density; the prior's mean where the optimiser finds none better.
+
+    Plain BFGS: SciPy's L-BFGS-B calls threaded BLAS in every step and waits for it.
+    """
     count = len(apart)  # d + 1
     mean = np.array([_LENGTH_PRIOR[0]] * count + [_SCALE_PRIOR[0], _NOISE_PRIOR[0]])
     spread = np.array([_LENGTH_PRIOR[1]] * count + [_SCALE_PRIOR[1], _NOISE_PRIOR[1]])
-    bounds = [_BOUNDS_LENGTH] * count + [_BOUNDS_SCALE, _BOUNDS_NOISE]
     found = minimize(
         _negative_log_posterior,
         mean,
         args=(apart, values, known, mean, spread),
         jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": _MOST_STEPS},
+        method="BFGS",
+        options={"maxiter": _MOST_STEPS, "gtol": _GRADIENT_TOLERANCE},
     )
-    return np.asarray(found.x, dtype=float) if np.all(np.isfinite(found.x)) else mean
+    return _within_bounds(found.x) if np.all(np.isfinite(found.x)) else mean
+
+
+def _within_bounds(theta: Floats) -> Floats:
+    count = len(theta) - 2
+    bounds: Floats = np.array([_BOUNDS_LENGTH] * count + [_BOUNDS_SCALE, _BOUNDS_NOISE])
+    return np.clip(theta, bounds[:, 0], bounds[:, 1])
 
 
 def _negative_log_posterior(
@@ -130,9 +138,11 @@ def _negative_log_posterior(
 ) -> tuple[float, Floats]:
     """−log p(y | θ) − log p(θ) and its gradient.
 
-    With A = α αᵀ − K⁻¹ the gradient of log p(y | θ) in θ_i is ½ Σ (A ∘ ∂K/∂θ_i).
+    With A = α αᵀ − K⁻¹ the gradient of log p(y | θ) in θ_i is ½ Σ (A ∘ ∂K/∂θ_i). Beyond its bounds θ changes the
+    prior alone, which leads it back.
     """
-    lengths, scale, noise = np.exp(theta[:-2]), np.exp(theta[-2]), np.exp(theta[-1])
+    bounded = _within_bounds(theta)
+    lengths, scale, noise = np.exp(bounded[:-2]), np.exp(bounded[-2]), np.exp(bounded[-1])
     shares = apart / lengths[:, None, None] ** 2  # (d + 1, n, n)
     scaled = _SQRT5 * np.sqrt(shares.sum(axis=0))  # √5 r
     decay = np.exp(-scaled)
@@ -146,6 +156,7 @@ def _negative_log_posterior(
     gradient[:-2] = np.einsum("ab,jab->j", outer * slope, shares)
     gradient[-2] = np.sum(outer * smooth)
     gradient[-1] = noise * np.trace(outer)
+    gradient[theta != bounded] = 0.0
     away = (theta - mean) / spread
     loss = 0.5 * values @ weights + 0.5 * log_determinant + 0.5 * away @ away
     return float(loss), away / spread - 0.5 * gradient

@@ -57,7 +57,7 @@ from mlcd.search.reach import (
 from mlcd.search.seen import measured_trials
 from mlcd.search.table import Floats, Mask, Outlook, outlook
 
-_Z_TO_GIVE_UP = 3.0  # standard deviations of luck that would not help: the goal is given up
+_Z_TO_GIVE_UP = 6.0  # standard deviations of luck that would not help; the process is surer than it should be
 
 
 @dataclass(frozen=True)
