@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mlcd.clouds.base import Cloud
+from mlcd.core.live import Live
 from mlcd.core.machines import Deployment
 from mlcd.core.records import BillItem, JobRecord
 from mlcd.core.run import JobState, Run
@@ -41,7 +42,7 @@ def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> 
         trials=trials,
         run=run,
         bill=bill,
-        live=store.live(record.id) if record.state.active else None,
+        live=_live(store, record),
         controlled=alive(record.controller),
         start_seconds=learnt_start(record.start_seconds, trials, record.job.probe.warmup_seconds),
         model=str(model) if record.state is JobState.SUCCEEDED and model.is_dir() else "",
@@ -64,6 +65,13 @@ def story_of(store: Store, settings: Settings, cloud: Cloud, view: JobView) -> J
         metrics=store.metrics(record.id, most=MOST_POINTS),
         log_tail=_log_tail(settings, record, tasks[-1].id) if tasks else "",
     )
+
+
+def _live(store: Store, record: JobRecord) -> Live | None:
+    """What runs now; what was last seen of the search says nothing once the training has begun."""
+    live = store.live(record.id) if record.state.active else None
+    expected = TaskKind.TRAINING if record.state is JobState.TRAINING else TaskKind.PROBE
+    return live if live is not None and live.kind is expected else None
 
 
 def _probes_usd(bill: tuple[BillItem, ...]) -> float:
