@@ -111,8 +111,10 @@ def bench(
 
     Examples:
 
-        mlcd bench traces/gpu_training.csv --hours 6,24 --slack 1.5,2,3 --seeds 20
-        mlcd bench traces synthetic:7 --strategies auto,heterbo --out results.json --html results.html
+        mlcd bench traces/gpu_training.csv --hours 6,24 --seeds 20
+
+        mlcd bench traces synthetic:7 --strategies auto,heterbo --html page.html
+
         mlcd bench --preset fig18
     """
     from mlcd.bench.protocol import Rules

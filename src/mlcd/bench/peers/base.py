@@ -1,8 +1,8 @@
 """What a library is asked and told, the same for every peer.
 
 A library sees a deployment as a machine, a number of nodes and a batch size, the numbers on a logarithmic scale. The
-machine is its name, a category that says nothing of the others, or its price, which says a little: each peer uses the
-one that served it better (`machine=name` and `machine=price` ask for either). It is told the logarithm of what the goal makes small (hours or dollars of the training at the
+machine is its name, a category that says nothing of the others, or its price, which says a little: each peer has the
+one that looked better for it (benchmarks/search/README.md); `machine=name` and `machine=price` ask for either. It is told the logarithm of what the goal makes small (hours or dollars of the training at the
 measured speed), and how far the total would pass the limit if the training started now: log(total ÷ limit) ≤ 0
 is allowed. A failure is told as twice the worst that was seen, past the limit. What it suggests is moved to the
 nearest deployment that exists and was not tried. The first START_PROBES are drawn at random.
@@ -149,7 +149,7 @@ class Question:
 class Peer(ABC):
     """A library as a searcher. It never stops by itself: when it should is found in hindsight."""
 
-    machine = "price"  # what served this library better
+    machine = "price"  # what looked better for this library
 
     def __init__(self, machine: str = "") -> None:
         if machine not in ("", "name", "price"):
