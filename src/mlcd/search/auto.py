@@ -46,8 +46,9 @@ class Auto:
         """Mean and 95 % band of every deployment's throughput."""
         if not study.space:
             return ()
-        mean, sd = believe_study(replace(study, pending=()), self.prior).moments()
-        middle, low, high = np.exp(mean), np.exp(mean - 1.96 * sd), np.exp(mean + 1.96 * sd)
+        expected = believe_study(replace(study, pending=()), self.prior)
+        band = 1.96 * expected.sd
+        middle, low, high = (np.exp(expected.mean + shift) for shift in (0.0 * band, -band, band))
         rows = zip(study.space, middle.tolist(), low.tolist(), high.tolist(), strict=True)
         return tuple(Belief(*row) for row in rows)
 
@@ -58,7 +59,7 @@ def _decide(auto: Auto, board: Board, listed: Shortlist) -> Deployment | Stop:
     if not study.probes_left or not len(listed.probes):
         return _stop(auto, study, scene, now, reasons.nothing_to_try(study))
     places = np.searchsorted(listed.choices, listed.probes)
-    saved = gains(scene, now, board.beliefs.covariance(listed.probes, listed.choices), places)
+    saved = gains(scene, now, board.beliefs.covariances(listed.probes, listed.choices), places)
     best = int(np.argmax(saved))
     if saved[best] > 0.0:
         return study.space[int(listed.probes[best])]

@@ -130,7 +130,7 @@ def _room(board: Board) -> tuple[float, float]:
 def _reserve(board: Board) -> tuple[float, float]:
     """Seconds and dollars of the training on the best measured deployment that surely keeps the limits."""
     stakes, rows = board.stakes, np.flatnonzero(board.measured)
-    mean, sd = board.beliefs.moments()
+    mean, sd = board.beliefs.mean, board.beliefs.sd
     slow = mean[rows] - RISK_SD * sd[rows]
     own = stakes.take(rows)
     safe = slow >= own.required()

@@ -90,15 +90,17 @@ def _laws(prior: Prior) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     return scales[:, 0], scales[:, 1], scales[:, 2], unit[:, 3], np.round(unit[:, 4])
 
 
-def covariance(a: Features, b: Features, roughness: float, reference: Reference, prior: Prior) -> Floats:
-    """k at one roughness: (A, B)."""
+def covariances(a: Features, b: Features, reference: Reference, prior: Prior) -> Floats:
+    """k at every roughness: (G, A, B)."""
     same_study = _equal(a.study_id, b.study_id)
-    rough = _rough_part(a, b, reference, prior)
     slope = np.outer(a.log_price - reference.log_price, b.log_price - reference.log_price)
     smooth = prior.price**2 * slope + prior.kind**2 * _equal(a.kind_id, b.kind_id)
-    alike = np.where(same_study, 1.0, prior.likeness)
-    k: Floats = prior.level**2 * same_study + alike * (smooth + roughness**2 * rough)
-    return k
+    rough = _rough_part(a, b, reference, prior)
+    if not same_study.all():
+        alike = np.where(same_study, 1.0, prior.likeness)
+        smooth, rough = alike * smooth, alike * rough
+    smooth += prior.level**2 * same_study
+    return np.array([smooth + roughness**2 * rough for roughness in prior.roughnesses])
 
 
 def _rough_part(a: Features, b: Features, reference: Reference, prior: Prior) -> Floats:
@@ -106,25 +108,21 @@ def _rough_part(a: Features, b: Features, reference: Reference, prior: Prior) ->
     apart = a.log_batch[:, None] - b.log_batch[None, :]
     nodes = np.minimum.outer(a.log_nodes - reference.log_nodes, b.log_nodes - reference.log_nodes)
     same = same_type & (apart == 0) & _equal(a.log_nodes, b.log_nodes)
-    k: Floats = (
-        prior.klass**2 * _equal(a.class_id, b.class_id)
-        + prior.family**2 * _equal(a.family_id, b.family_id)
-        + prior.type**2 * same_type
-        + nodes * (prior.scaling**2 + prior.type_scaling**2 * same_type)  # Brownian in log nodes
-        + prior.batch**2 * np.exp(-0.5 * (apart / prior.batch_length) ** 2)
-        + prior.own**2 * same
-    )
+    k = prior.scaling**2 * nodes  # Brownian in log nodes
+    k += same_type * (prior.type**2 + prior.type_scaling**2 * nodes)
+    k += prior.klass**2 * _equal(a.class_id, b.class_id) + prior.family**2 * _equal(a.family_id, b.family_id)
+    k += prior.batch**2 * np.exp(-0.5 * (apart / prior.batch_length) ** 2) if apart.any() else prior.batch**2
+    k += prior.own**2 * same
     return k
 
 
-def variance(a: Features, roughness: float, reference: Reference, prior: Prior) -> Floats:
-    """The diagonal of k: (A,)."""
+def variances(a: Features, reference: Reference, prior: Prior) -> Floats:
+    """The diagonal of k at every roughness: (G, A)."""
     log_c, steps = a.log_price - reference.log_price, a.log_nodes - reference.log_nodes
+    smooth = prior.level**2 + prior.kind**2 + (prior.price * log_c) ** 2
     types = prior.klass**2 + prior.family**2 + prior.type**2
-    scaling = steps * (prior.scaling**2 + prior.type_scaling**2)
-    rough = types + scaling + prior.batch**2 + prior.own**2
-    k: Floats = prior.level**2 + (prior.price * log_c) ** 2 + prior.kind**2 + roughness**2 * rough
-    return k
+    rough = types + prior.batch**2 + prior.own**2 + steps * (prior.scaling**2 + prior.type_scaling**2)
+    return np.array([smooth + roughness**2 * rough for roughness in prior.roughnesses])
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]  # of any numbers

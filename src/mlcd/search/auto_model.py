@@ -13,12 +13,13 @@ Glossary (N deployments, M measurements, G roughnesses, H hypotheses):
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from mlcd.search.auto_features import Features, Floats, Ints, Rows, join
-from mlcd.search.auto_laws import Prior, Reference, covariance, law_means, reference_of, variance
+from mlcd.search.auto_laws import Prior, Reference, covariances, law_means, reference_of, variances
 
 TYPICAL_ERROR = 0.02  # of a measurement of log throughput, where it says less or is yet to come
 _KEPT = 24  # hypotheses; the rest weighs next to nothing once a few measurements are in
@@ -45,43 +46,35 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class _Correction:
-    """The Gaussian process at one roughness: (M+P, ·) with what is pending, for variances."""
-
-    prior: Prior
-    roughness: float
-    covariances: Floats  # k(space, known): (N, M+P)
-    gains: Floats  # (K + σ²)⁻¹·k(known, space): (M+P, N)
-
-
-@dataclass(frozen=True)
 class Beliefs:
     """The posterior over a space."""
 
     space: Features
     reference: Reference
+    prior: Prior
     weights: Floats  # (H,)
     group: Ints  # (H,): which roughness
-    means: Floats  # (H, N)
-    variances: Floats  # (G, N)
-    corrections: tuple[_Correction, ...]
+    means: Floats  # μ: (H, N)
+    variances: Floats  # v: (G, N)
+    cross: Floats  # k(space, known), known being what was seen and what is pending: (G, N, M + P)
+    gains: Floats  # (K + σ²)⁻¹·k(known, space): (G, M + P, N)
 
-    def covariance(self, rows: Rows, columns: Rows) -> Floats:
+    def covariances(self, rows: Rows, columns: Rows) -> Floats:
         """Posterior covariances within each roughness: (G, rows, columns)."""
-        a, b = self.space.take(rows), self.space.take(columns)
-        return np.array(
-            [
-                covariance(a, b, each.roughness, self.reference, each.prior)
-                - each.covariances[rows] @ each.gains[:, columns]
-                for each in self.corrections
-            ]
-        )
+        k = covariances(self.space.take(rows), self.space.take(columns), self.reference, self.prior)
+        return k - self.cross[:, rows] @ self.gains[:, :, columns]
 
-    def moments(self) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of log throughput over all hypotheses: (N,), (N,)."""
-        mean = self.weights @ self.means
-        second = self.weights @ (self.variances[self.group] + self.means**2)
-        return mean, np.sqrt(np.maximum(second - mean**2, _LEAST_VARIANCE))
+    @cached_property
+    def mean(self) -> Floats:
+        """Expected log throughput over all hypotheses: (N,)."""
+        return self.weights @ self.means
+
+    @cached_property
+    def sd(self) -> Floats:
+        """Its standard deviation: (N,)."""
+        shares = np.bincount(self.group, self.weights, minlength=len(self.variances))
+        spread = self.weights @ (self.means - self.mean) ** 2
+        return np.sqrt(shares @ self.variances + spread)
 
 
 def believe(space: Features, evidence: Evidence, level: float, prior: Prior) -> Beliefs:
@@ -107,21 +100,23 @@ def _before_data(beliefs: Beliefs) -> Beliefs:
 def _posterior(
     space: Features, evidence: Evidence, level: float, reference: Reference, prior: Prior, kept: int
 ) -> Beliefs:
+    known, count = join((evidence.seen, evidence.pending)), len(evidence.seen)
+    inner, cross = (covariances(each, known, reference, prior) for each in (known, space))
     expected = law_means(evidence.seen, reference, prior)
     levels = _levels(evidence, expected, level)
-    residuals = evidence.log_speed - expected - levels[evidence.seen.study_id]
-    factors = [_factor(evidence, roughness, reference, prior) for roughness in prior.roughnesses]
-    log_weights = np.array([_log_likelihood(residuals, factor) for factor in factors])  # (G, L)
+    residuals = evidence.log_speed - expected - levels[evidence.seen.study_id]  # (L, M)
+    factors = [_factor(k[:count, :count], evidence.error) for k in inner]
+    log_weights = np.array([_log_likelihood(residuals, factor) for factor in factors])
     heaviest, weights = _heaviest(log_weights + np.log(prior.roughness_weights)[:, None], kept)
     group, law = np.divmod(heaviest, prior.laws)
     means = law_means(space, reference, prior, law) + levels[0]
-    corrections = tuple(_correction(space, evidence, r, reference, prior) for r in prior.roughnesses)
-    for number, roughness in enumerate(prior.roughnesses):
+    for number, factor in enumerate(factors):
         own = group == number
-        cross = covariance(space, evidence.seen, roughness, reference, prior)
-        means[own] += cho_solve(factors[number], residuals[law[own]].T).T @ cross.T
-    variances = np.array([_variance(space, each, reference) for each in corrections])
-    return Beliefs(space, reference, weights, group, means, variances, corrections)
+        means[own] += cho_solve(factor, residuals[law[own]].T).T @ cross[number, :, :count].T
+    gains = _gains(inner, cross, evidence)
+    explained = np.einsum("gnm,gmn->gn", cross, gains)
+    left = np.maximum(variances(space, reference, prior) - explained, _LEAST_VARIANCE)
+    return Beliefs(space, reference, prior, weights, group, means, left, cross, gains)
 
 
 def _levels(evidence: Evidence, expected: Floats, guess: float) -> Floats:
@@ -134,10 +129,9 @@ def _levels(evidence: Evidence, expected: Floats, guess: float) -> Floats:
     return levels
 
 
-def _factor(evidence: Evidence, roughness: float, reference: Reference, prior: Prior) -> tuple[Floats, bool]:
+def _factor(k: Floats, error: Floats) -> tuple[Floats, bool]:
     """The Cholesky factor of K + σ²."""
-    k = covariance(evidence.seen, evidence.seen, roughness, reference, prior)
-    factor: tuple[Floats, bool] = cho_factor(k + np.diag(evidence.error**2), lower=True)
+    factor: tuple[Floats, bool] = cho_factor(k + np.diag(error**2), lower=True)
     return factor
 
 
@@ -155,17 +149,8 @@ def _heaviest(log_weights: Floats, kept: int) -> tuple[Rows, Floats]:
     return order, weights / weights.sum()
 
 
-def _correction(
-    space: Features, evidence: Evidence, roughness: float, reference: Reference, prior: Prior
-) -> _Correction:
-    known = join((evidence.seen, evidence.pending))
-    noise = np.concatenate((evidence.error, np.full(len(evidence.pending), TYPICAL_ERROR)))
-    cross = covariance(space, known, roughness, reference, prior)
-    factor = cho_factor(covariance(known, known, roughness, reference, prior) + np.diag(noise**2), lower=True)
-    return _Correction(prior, roughness, cross, cho_solve(factor, cross.T))
-
-
-def _variance(space: Features, correction: _Correction, reference: Reference) -> Floats:
-    k = variance(space, correction.roughness, reference, correction.prior)
-    explained = np.einsum("nm,mn->n", correction.covariances, correction.gains)
-    return np.maximum(k - explained, _LEAST_VARIANCE)
+def _gains(inner: Floats, cross: Floats, evidence: Evidence) -> Floats:
+    """What each deployment learns from what is known, as if the pending ones were: (G, M + P, N)."""
+    error = np.concatenate((evidence.error, np.full(len(evidence.pending), TYPICAL_ERROR)))
+    pairs = zip(inner, cross, strict=True)
+    return np.array([cho_solve(_factor(k, error), outer.T) for k, outer in pairs])

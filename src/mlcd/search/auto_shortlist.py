@@ -55,7 +55,7 @@ def shortlist(beliefs: Beliefs, stakes: Stakes, measured: Bools, open_: Bools) -
 
 def _soft_value(beliefs: Beliefs, stakes: Stakes, optimism: float) -> Floats:
     """Value of the job, blended by the chance to keep the limits with that of having nothing: (N,)."""
-    mean, sd = beliefs.moments()
+    mean, sd = beliefs.mean, beliefs.sd
     value = stakes.value(stakes.work * np.exp(-mean - optimism * sd + (1 - optimism) * sd**2 / 2))
     if not stakes.goal.limited:
         return value
@@ -65,7 +65,7 @@ def _soft_value(beliefs: Beliefs, stakes: Stakes, optimism: float) -> Floats:
 
 
 def _odds(beliefs: Beliefs, stakes: Stakes) -> Floats:
-    mean, sd = beliefs.moments()
+    mean, sd = beliefs.mean, beliefs.sd
     return (mean - stakes.required()) / sd
 
 
@@ -88,8 +88,7 @@ def _promise(beliefs: Beliefs, stakes: Stakes, value: Floats, candidates: Rows, 
         return -stakes.probe_value()[candidates]
     both = np.concatenate(([leader], rivals))
     covariances = _mixed_covariance(beliefs, candidates, both)
-    _, sd = beliefs.moments()
-    slope = covariances / np.sqrt(sd[candidates] ** 2 + TYPICAL_ERROR**2)[:, None]
+    slope = covariances / np.sqrt(beliefs.sd[candidates] ** 2 + TYPICAL_ERROR**2)[:, None]
     turn = np.maximum(np.abs(slope[:, 1:] - slope[:, :1]), 1e-9)  # (C, R)
     z = (np.log(value[leader]) - np.log(value[rivals])) / turn
     gain = turn * (np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi) + z * ndtr(z))
@@ -99,8 +98,8 @@ def _promise(beliefs: Beliefs, stakes: Stakes, value: Floats, candidates: Rows, 
 
 def _mixed_covariance(beliefs: Beliefs, rows: Rows, columns: Rows) -> Floats:
     """Covariances over all hypotheses, within and between them: (rows, columns)."""
-    shares = np.bincount(beliefs.group, weights=beliefs.weights, minlength=len(beliefs.corrections))
-    within = np.einsum("g,grc->rc", shares, beliefs.covariance(rows, columns))
+    shares = np.bincount(beliefs.group, weights=beliefs.weights, minlength=len(beliefs.variances))
+    within = np.einsum("g,grc->rc", shares, beliefs.covariances(rows, columns))
     gaps = beliefs.means - beliefs.weights @ beliefs.means
     between = np.einsum("h,hr,hc->rc", beliefs.weights, gaps[:, rows], gaps[:, columns])
     mixed: Floats = within + between
