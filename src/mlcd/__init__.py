@@ -6,12 +6,36 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mlcd.api import Client
-    from mlcd.worker import checkpoint, last_checkpoint, report, steps, stopping
+    from mlcd.worker import (
+        ElasticSampler,
+        accumulation_steps,
+        batch_size,
+        checkpoint,
+        last_checkpoint,
+        local_batch_size,
+        lr_scale,
+        report,
+        steps,
+        stopping,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["Client", "__version__", "checkpoint", "last_checkpoint", "report", "steps", "stopping"]
+__all__ = [
+    "Client",
+    "ElasticSampler",
+    "__version__",
+    "accumulation_steps",
+    "batch_size",
+    "checkpoint",
+    "last_checkpoint",
+    "local_batch_size",
+    "lr_scale",
+    "report",
+    "steps",
+    "stopping",
+]
 
-_WORKER = {"checkpoint", "last_checkpoint", "report", "steps", "stopping"}
+_WORKER = set(__all__) - {"Client", "__version__"}
 
 
 def __getattr__(name: str) -> Any:

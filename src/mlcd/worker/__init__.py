@@ -10,6 +10,10 @@ training, and outside mlcd everything is a quiet no-op.
         torch.save(state, folder / "state.pt")
     mlcd.last_checkpoint()                   the newest complete checkpoint, or None
     mlcd.stopping()                          whether to save and end
+    mlcd.batch_size(64)                      of all ranks, as mlcd chose it; local_batch_size(64) is for one rank's loader
+    mlcd.accumulation_steps()                backward passes to each step of the optimizer
+    mlcd.lr_scale()                          the factor for the learning rate at that batch size
+    mlcd.ElasticSampler(dataset)             the order of the data goes on where it stopped, on any number of ranks
 
 What a cloud and a platform set:
 
@@ -19,6 +23,12 @@ What a cloud and a platform set:
     MLCD_CHECKPOINT_KEEP         how many of them to keep; absent: all
     MLCD_OUTPUT_DIR              what the program leaves here is the model
     MLCD_BATCH_SIZE              of all ranks together, where mlcd chose it; MLCD_LOCAL_BATCH_SIZE is one rank's share
+    MLCD_BASE_BATCH_SIZE         for which the program's own learning rate was chosen
+    MLCD_ACCUMULATION_STEPS      backward passes to each step of the optimizer, where a rank cannot hold its share; default 1
+    MLCD_LR_RULE                 none, linear, sqrt or adascale: what lr_scale() follows
+    MLCD_LR_SCALE                its value, where mlcd has worked it out; else it is worked out from the batch sizes
+    MLCD_NOISE                   1: measure the gradient noise (see mlcd.worker.noise); default 0
+    MLCD_NOISE_SCALE             in samples, as earlier attempts measured it, for adascale
     MLCD_WORK_SAMPLES            of the whole job, over all ranks and attempts; absent or 0: until the program ends
     MLCD_SAMPLES_BEFORE          done by earlier attempts
     MLCD_TARGET                  {"metric": "val_acc", "value": 0.97, "direction": "up"}
@@ -53,12 +63,19 @@ from __future__ import annotations
 from mlcd.worker.api import checkpoint, last_checkpoint, report, steps, stopping
 from mlcd.worker.bundle import write_bundle
 from mlcd.worker.checkpoints import Checkpoint, complete_checkpoints
+from mlcd.worker.elastic import ElasticSampler
+from mlcd.worker.tuning import accumulation_steps, batch_size, local_batch_size, lr_scale
 
 __all__ = [
     "Checkpoint",
+    "ElasticSampler",
+    "accumulation_steps",
+    "batch_size",
     "checkpoint",
     "complete_checkpoints",
     "last_checkpoint",
+    "local_batch_size",
+    "lr_scale",
     "report",
     "steps",
     "stopping",

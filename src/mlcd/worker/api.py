@@ -54,6 +54,7 @@ def last_checkpoint() -> Path | None:
     session.steps_before = facts.steps
     session.told_before = facts.told
     session.metrics.update(facts.metrics)
+    session.metrics_before = dict(facts.metrics)
     return found.path if found else None
 
 

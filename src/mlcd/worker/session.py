@@ -6,6 +6,7 @@ import atexit
 import math
 import multiprocessing
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,10 @@ class Session:
         self.mute = mute
         self.counts = Counts(env.local_batch_size)
         self.stop = Stop(env, self.counts)
-        self.reporter = Reporter(self._file, lambda: self.counts.now, self.stop.look)
+        self.ticks: list[Callable[[], None]] = [self.stop.look]  # done by the reporter's thread on every round
+        self.reporter = Reporter(self._file, lambda: self.counts.now, self._tick)
         self.metrics: dict[str, float] = {}  # newest values
+        self.metrics_before: dict[str, float] = {}  # of the checkpoint it goes on from, alike on all ranks
         self.steps_before = 0
         self.told_before = (
             0.0,
@@ -54,6 +57,10 @@ class Session:
         if goal and goal.metric in numbers and goal.reached(numbers[goal.metric]):
             self.stop.wanted = True
         self.start()
+
+    def _tick(self) -> None:
+        for tick in self.ticks:
+            tick()
 
     def _file(self) -> Path | None:
         if self.env.progress_dir is None or (self.child and ranks.distributed() is None):

@@ -20,11 +20,11 @@ from typing import Any
 import torch  # the program has begun to import it, or this module would not be asked for
 
 from mlcd.worker.batches import leading_dimension
+from mlcd.worker.optimizers import FirstOptimizer
 from mlcd.worker.quiet import quiet
 from mlcd.worker.session import current
 
 _LEARNING_STEPS = 3
-_PATIENCE_STEPS = 200  # of other optimizers, before the first is taken to be out of use
 
 
 class Observer:
@@ -33,8 +33,7 @@ class Observer:
     def __init__(self) -> None:
         self.steps = 0
         self.samples = 0.0
-        self._first: Callable[[], Any] | None = None  # the optimizer whose steps count
-        self._others = 0
+        self._first = FirstOptimizer()
         self._iterator: Callable[[], Any] | None = None  # of the loader used last
         self._fetched = 0
         self._learner: BatchLearner | None = None
@@ -52,7 +51,7 @@ class Observer:
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has done a step."""
-        if self._is_first(optimizer):
+        if self._first.stepped(optimizer):
             self._add_step()
 
     def _add_step(self) -> None:
@@ -66,14 +65,6 @@ class Observer:
         session.counts.set_hooked(self.steps, self.samples)
         if self.steps == 1:
             session.start()
-
-    def _is_first(self, optimizer: Any) -> bool:
-        first = self._first() if self._first is not None else None
-        if first is None or self._others >= _PATIENCE_STEPS:
-            self._first = weakref.ref(optimizer)
-            first = optimizer
-        self._others = 0 if first is optimizer else self._others + 1
-        return first is optimizer
 
     def _without_loader(self) -> float:
         if self._learner is None:
@@ -115,8 +106,12 @@ _observer = Observer()
 
 
 def hook_optimizers(module: Any) -> None:
-    """Count the steps of all optimizers of torch.optim.optimizer."""
+    """Count the steps of all optimizers of torch.optim.optimizer, and measure their gradient noise where asked to."""
     module.register_optimizer_step_post_hook(_after_step)
+    if current().env.noise:
+        from mlcd.worker.torch_noise import hook_noise
+
+        hook_noise(module)
 
 
 def hook_loaders(module: Any) -> None:

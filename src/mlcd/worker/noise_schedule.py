@@ -1,0 +1,57 @@
+"""Which steps the gradient noise is measured at: often enough to learn, seldom enough not to be felt."""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+
+_SHARE = 0.015  # of the training's time that measuring may take; what is promised is 2 %
+_FIRST_STEP = 8
+MOST_INTERVAL = 1024
+
+
+class Schedule:
+    """Every so many steps, where the interval is a power of two that follows what measuring is seen to cost.
+
+    Ranks time themselves and may come to different intervals; since all are powers of two, those who measure seldom do
+    so at steps at which the others do as well.
+    """
+
+    def __init__(self) -> None:
+        self.interval = _FIRST_STEP
+        self._least = _FIRST_STEP
+        self._plain: deque[float] = deque(maxlen=33)  # seconds of a step
+        self._measured: deque[float] = deque(maxlen=5)
+        self._warm = False
+
+    def due(self, step: int) -> bool:
+        """Whether to measure at this step."""
+        return step >= _FIRST_STEP and step % self.interval == 0
+
+    def took(self, seconds: float, measured: bool) -> None:
+        """A step has taken that long."""
+        if not measured:
+            self._plain.append(seconds)
+        elif self._warm:
+            self._measured.append(seconds)
+            self._adapt()
+        else:
+            self._warm = True  # the first time pays for what is set up once
+
+    def at_least(self, interval: int) -> None:
+        """This way of measuring is known to cost more than a clock beside an asynchronous device may see."""
+        self._least = interval
+        self._adapt()
+
+    def rest(self) -> None:
+        """There was nothing to measure: look less often."""
+        self.interval = min(MOST_INTERVAL, 2 * self.interval)
+
+    def _adapt(self) -> None:
+        interval = self._least
+        if self._measured and self._plain:
+            step = statistics.median(self._plain)
+            wanted = (statistics.median(self._measured) - step) / (_SHARE * step) if step > 0 else 0.0
+            while interval < min(wanted, MOST_INTERVAL):
+                interval *= 2
+        self.interval = interval
