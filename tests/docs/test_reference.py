@@ -1,0 +1,145 @@
+"""The reference says what the program says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+import pytest
+
+from doc_pages import DOCS, ROOT
+from mlcd import errors, registry
+from mlcd.api import Client
+from mlcd.catalog.traces import REQUIRED
+from mlcd.cli import door
+from mlcd.clouds.replay.options import NAMES as REPLAY_OPTIONS
+from mlcd.core.jobkeys import UNUSED, UNUSED_RESOURCES, JobKeys, Keys
+from mlcd.settings import LocalSettings
+
+ROW = re.compile(r"^\| `(?P<key>[\w.]+)` \| (?P<value>.*?) \| (?P<default>.*?) \| ", re.MULTILINE)
+LONG_FORMS = {"batch_size.sizes", "batch_size.accumulate"}  # of a key that is read by one function
+
+
+def page(name: str) -> str:
+    return (DOCS / "reference" / name).read_text(encoding="utf-8")
+
+
+def job_file_rows() -> dict[str, str]:
+    """Key → default, as the page has them."""
+    return {row["key"]: row["default"] for row in ROW.finditer(page("job-file.md"))}
+
+
+def leaves(model: type[Keys], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key of a job file that holds a value, with its default; alternatives repeat the keys of resources."""
+    for name, field in model.model_fields.items():
+        key = f"{above}{name}"
+        inner = [
+            each for each in (field.annotation, *getattr(field.annotation, "__args__", ())) if is_keys(each)
+        ]
+        if inner and name not in ("any_of", "ordered"):
+            yield from leaves(inner[0], f"{key}.")
+        else:
+            yield key, field.default
+
+
+def is_keys(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Keys)
+
+
+def as_shown(default: Any) -> str | None:
+    """A default as a cell shows it; None: in words, or not at all."""
+    if isinstance(default, Enum):
+        return f"`{default.value}`"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    if isinstance(default, int | float):
+        return f"`{default:g}`"
+    return f"`{default}`" if isinstance(default, str) and default else None
+
+
+def test_the_command_reference_is_what_the_commands_say() -> None:
+    made = subprocess.run(
+        [sys.executable, "-c", "import make_reference as m; print(m.make_page(), end='')"],
+        cwd=DOCS, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert page("commands.md") == made.stdout, "run: python docs/make_reference.py"
+
+
+def test_every_key_of_a_job_file_is_described_and_no_other() -> None:
+    known = {key for key, _ in leaves(JobKeys)}
+    assert set(job_file_rows()) == known | LONG_FORMS
+
+
+@pytest.mark.parametrize(("key", "default"), list(leaves(JobKeys)))
+def test_a_job_file_s_default_is_the_one_described(key: str, default: Any) -> None:
+    if (shown := as_shown(default)) is not None:
+        assert job_file_rows()[key] == shown
+
+
+@pytest.mark.parametrize("key", sorted(key for key in UNUSED | UNUSED_RESOURCES if not key.startswith("_")))
+def test_a_key_that_is_ignored_is_named(key: str) -> None:
+    assert f"`{key}`" in page("job-file.md").partition("## SkyPilot's keys")[2]
+
+
+@pytest.mark.parametrize("name", registry.names("searchers"))
+def test_a_strategy_is_described(name: str) -> None:
+    assert f"`{name}`" in page("job-file.md").partition("### Strategies")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("name", list(LocalSettings.__dataclass_fields__))
+def test_a_setting_is_described_with_its_default(name: str) -> None:
+    default = LocalSettings.__dataclass_fields__[name].default
+    row = rf"\| `local\.{name}` \| `MLCD_LOCAL_{name.upper()}` \| `{re.escape(str(default))}` \|"
+    assert re.search(row, page("settings.md"))
+
+
+def test_every_variable_that_a_program_is_given_is_described() -> None:
+    sources = [*(ROOT / "src/mlcd/platforms").glob("*.py"), ROOT / "src/mlcd/worker/environment.py"]
+    given = {
+        name for file in sources for name in re.findall(r'"((?:MLCD|SKYPILOT|PET)_\w+)"', file.read_text())
+    }
+    missing = [name for name in sorted(given) if f"`{name}`" not in page("environment.md")]
+    assert missing == []
+
+
+def test_every_exit_code_is_described() -> None:
+    tree = [
+        each
+        for each in vars(errors).values()
+        if isinstance(each, type) and issubclass(each, errors.MlcdError)
+    ]
+    codes = {
+        0,
+        door.NOT_FINISHED,
+        door.DETACHED,
+        *door._STATE_CODES.values(),
+        *(each.exit_code for each in tree),
+    }
+    described = {int(code) for code in re.findall(r"^\| (\d+) \|", page("exit-codes.md"), re.MULTILINE)}
+    assert described == codes
+
+
+def test_every_column_of_a_trace_and_option_of_a_replay_is_described() -> None:
+    text = page("trace-format.md")
+    for column in REQUIRED:
+        assert re.search(rf"\| `{column}` \| required \|", text)
+    told_otherwise = {"trace", "workload", "noise", "state"}
+    assert [name for name in sorted(REPLAY_OPTIONS - told_otherwise) if f"`{name}`" not in text] == []
+
+
+def test_every_verb_of_the_client_is_described_and_no_other() -> None:
+    verbs = {name for name in vars(Client) if not name.startswith("_")} - {"store"}
+    table = page("python.md").partition("## mlcd.Client")[2].partition("\n## ")[0]
+    described = set(re.findall(r"`(\w+)\(", table)) - {"Client"}
+    assert described == verbs
+
+
+def test_every_name_of_the_package_is_described() -> None:
+    import mlcd
+
+    for name in mlcd.__all__:
+        assert name.startswith("__") or f"mlcd.{name}" in page("python.md")
