@@ -12,6 +12,7 @@ from mlcd.core.run import AttemptEnd, JobState
 from mlcd.core.task import TaskKind
 from mlcd.core.trial import Failure, FailureKind
 from mlcd.core.view import JobView
+from mlcd.engine.desk import job_folder
 from mlcd.errors import InvalidJobError
 from small_jobs import PROGRAM, MakeJob
 
@@ -123,6 +124,25 @@ def test_a_training_that_turns_slow_moves_to_a_better_deployment(client: Client,
     assert second.samples_before == first.samples_before + first.samples
     assert any(event.kind == "decision" for event in client.events(view.record.id))
     assert json.loads((Path(view.model) / "model.json").read_text())["done"] == 6000
+
+
+def test_a_training_whose_model_could_not_be_handed_over_is_not_trained_again(
+    client: Client, make_job: MakeJob
+) -> None:
+    job_id = client.submit(client.load(make_job()))
+    in_the_way = job_folder(client.settings, job_id) / "model.new"
+    in_the_way.write_text("a file where the folder is to be")
+    client.confirm(job_id)
+    view = client.drive(job_id)
+    assert view.record.state is JobState.FAILED
+    assert "model.new" in view.record.error
+    assert f"mlcd resume {job_id}" in view.record.error
+    in_the_way.unlink()
+    client.resume(job_id)
+    view = list(client.follow(job_id))[-1]
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert len(view.run.attempts) == 1
+    assert (Path(view.model) / "model.json").is_file()
 
 
 def test_stopping_keeps_a_checkpoint_and_resume_goes_on(client: Client, make_job: MakeJob) -> None:

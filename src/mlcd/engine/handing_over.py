@@ -9,6 +9,7 @@ from mlcd.clouds.checkpoints import newest_complete
 from mlcd.core.task import TaskFolder
 from mlcd.engine.desk import Desk
 from mlcd.engine.tasks import checkpoint_folder, task_folder
+from mlcd.errors import StoreError
 
 
 def hand_over(desk: Desk, task_id: str) -> str:
@@ -20,12 +21,22 @@ def hand_over(desk: Desk, task_id: str) -> str:
         )
         return ""
     model = model_folder(desk.folder)
+    try:
+        _copy_whole(made, model)
+    except OSError as error:  # shutil.Error is one, and lists every file
+        raise StoreError(
+            f"The training is done, but its model cannot be copied to {model}: {error}",
+            f"Is the disk full? Make room, then `mlcd resume {desk.job_id}` copies it; nothing is trained again.",
+        ) from error
+    return str(model)
+
+
+def _copy_whole(made: Path, model: Path) -> None:
     fresh = model.with_name("model.new")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(made, fresh)
     shutil.rmtree(model, ignore_errors=True)
     fresh.rename(model)
-    return str(model)
 
 
 def model_folder(job_folder: Path) -> Path:

@@ -34,14 +34,20 @@ class Training:
 
     def run(self) -> str:
         """Train until the work is done; gives the model's folder."""
-        while True:
+        while (done := self._finished()) is None:
             record = self.desk.record
             task = self._open_task() or self._begin(record)
             attempt = Stretch(self.desk, record, task).follow()
-            self.ended_at = attempt.ended_at or self.desk.now()
-            if attempt.end is AttemptEnd.FINISHED:
-                return hand_over(self.desk, task.id)
-            self._refuse_too_many(record, attempt)
+            if attempt.end is not AttemptEnd.FINISHED:
+                self._refuse_too_many(record, attempt)
+        self.ended_at = done.ended_at or self.desk.now()
+        return hand_over(self.desk, done.task_id)
+
+    def _finished(self) -> Attempt | None:
+        """The stretch that did the work; what a controller before us finished is not trained again."""
+        attempts = self.desk.store.attempts(self.desk.job_id)
+        finished = (attempt for attempt in attempts if attempt.end is AttemptEnd.FINISHED)
+        return None if self._open_task() else next(finished, None)
 
     def _open_task(self) -> TaskRecord | None:
         tasks = self.desk.store.tasks(self.desk.job_id, open_only=True)
