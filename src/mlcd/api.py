@@ -35,13 +35,18 @@ from mlcd.core.view import Check, JobStory, JobView, Stray
 from mlcd.engine.control import alive, start_controller
 from mlcd.engine.controller import drive
 from mlcd.engine.desk import job_folder, work_of
+from mlcd.engine.listing import list_jobs, list_lessons
+from mlcd.engine.packing import zip_folder
+from mlcd.engine.reading_logs import log_page
 from mlcd.engine.secrets import keep_secrets, read_secrets, redact
 from mlcd.engine.spaces import space_on
 from mlcd.engine.sweeping import sweep
 from mlcd.engine.tasks import task_folder
 from mlcd.engine.viewing import story_of, view_of
 from mlcd.errors import InvalidJobError, NotFoundError, UserError
+from mlcd.forecast.curves import Price
 from mlcd.report import write_report
+from mlcd.report.curve import Curve, curve_of
 from mlcd.settings import Settings, read_settings
 from mlcd.store import Store, open_store
 
@@ -184,7 +189,7 @@ class Client:
         while True:
             view = self.view(record.id)
             yield view
-            if not _should_move(view.record) and not view.controlled:
+            if at_rest(view):
                 return
             time.sleep(FOLLOW_SECONDS)
 
@@ -298,6 +303,10 @@ class Client:
         """What earlier jobs tried and learnt, newest first."""
         return list_lessons(self.store, owners, limit)
 
+    def curve(self, job_id: str, price: Price | None = None) -> Curve:
+        """Time against cost over the job's deployments, with the Pareto front and its knee."""
+        return curve_of(self.story(job_id), price)
+
     def offers(self, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None) -> list[Offer]:
         """What a cloud sells now."""
         with self._cloud(cloud or self.settings.cloud, cloud_options) as seller:
@@ -377,6 +386,11 @@ def _tail(log: Path, more: Any) -> Iterator[str]:
             if not goes_on:
                 return
             time.sleep(FOLLOW_SECONDS)
+
+
+def at_rest(view: JobView) -> bool:
+    """Whether nothing happens to the job until somebody asks for it."""
+    return not _should_move(view.record) and not view.controlled
 
 
 def _should_move(record: JobRecord) -> bool:

@@ -10,7 +10,8 @@ import stories
 from mlcd.core.study import Ledger
 from mlcd.core.trial import Measurement
 from mlcd.core.view import JobStory
-from mlcd.report.prospects import Prospect, chosen, pareto, prospect_of_trial, prospects
+from mlcd.forecast.curves import pareto_front
+from mlcd.report.prospects import Prospect, chosen, prospect_of_trial, prospects
 
 
 def test_measured_deployments_are_not_believed_in_again() -> None:
@@ -55,5 +56,5 @@ def test_the_front_keeps_what_nothing_beats_in_both() -> None:
     def at(seconds: float, usd: float) -> Prospect:
         return Prospect(stories.deployment(0, 1), seconds, seconds, seconds, usd, measured=True)
 
-    front = pareto([at(3, 1), at(1, 9), at(2, 9), at(2, 4), at(4, 2)])
+    front = pareto_front([at(3, 1), at(1, 9), at(2, 9), at(2, 4), at(4, 2)])
     assert [(one.seconds, one.usd) for one in front] == [(1, 9), (2, 4), (3, 1)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mlcd.core.goal import Aim
-from mlcd.core.study import Belief, Stop
+from mlcd.core.goal import Aim, Goal
+from mlcd.core.machines import Deployment, InstanceType, Offer
+from mlcd.core.study import Belief, Stop, Study
+from mlcd.core.trial import Measurement, Trial
 from mlcd.errors import GoalUnreachableError, UserError
 from mlcd.search.choose import make_plan
 from search_worlds import deployment, failed, measured, study_of
@@ -93,3 +95,16 @@ def test_a_choice_that_passes_a_limit_is_refused() -> None:
 def test_when_everything_failed_the_logs_are_pointed_at() -> None:
     with pytest.raises(GoalUnreachableError, match="see their logs"):
         make_plan(study_of(failed(FULL)), Stop(None, "every deployment failed"))
+
+
+def test_the_balanced_aim_takes_the_knee_of_what_was_measured() -> None:
+    offer = Offer("local", InstanceType("m"), usd_per_hour=1.0, max_nodes=64)
+    speeds = {1: 10.0, 2: 19.0, 4: 36.0, 8: 60.0, 16: 66.0, 32: 68.0}
+    trials = tuple(
+        Trial(Deployment(offer, nodes), Measurement(speed, speed, speed), seconds=1.0, usd=0.0)
+        for nodes, speed in speeds.items()
+    )
+    space = tuple(trial.deployment for trial in trials)
+    study = Study(Goal(Aim.BALANCED), space, samples=36_000.0, trials=trials)
+    plan = make_plan(study, Stop(space[-1], "enough"))
+    assert plan.deployment.nodes in (4, 8)

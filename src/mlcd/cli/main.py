@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mlcd import __version__
-from mlcd.cli import jobs, machines, training
+from mlcd.cli import curves, jobs, machines, training
 from mlcd.cli.door import tell_crash, tell_error
 from mlcd.cli.screen import show, show_json
 from mlcd.errors import MlcdError
@@ -28,7 +28,7 @@ app = typer.Typer(
 
 _PANELS = {
     "Train": (training.plan, training.run),
-    "Look": (jobs.status, jobs.logs, jobs.report),
+    "Look": (jobs.status, jobs.logs, jobs.report, curves.curves),
     "Steer": (jobs.stop, jobs.resume),
     "Machines": (machines.offers, machines.check, machines.sweep),
 }

@@ -55,10 +55,10 @@ class Attempt:
     samples: float = 0.0  # done in this stretch
     seconds: float = 0.0
     usd: float = 0.0
-    first_step_at: float | None = None
-    ended_at: float | None = None
     end: AttemptEnd | None = None
     why: str = ""
+    first_step_at: float | None = None
+    ended_at: float | None = None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Protocol, TypeVar
 
 from mlcd.core.machines import Deployment
 from mlcd.errors import UserError
@@ -47,16 +48,33 @@ def time_cost_curve(
     return tuple(sorted(points, key=lambda point: (point.seconds, point.usd, point.deployment.key)))
 
 
-def pareto_front(points: Iterable[CurvePoint]) -> tuple[CurvePoint, ...]:
+class Costed(Protocol):
+    """Anything that takes time and money."""
+
+    @property
+    def seconds(self) -> float:
+        """How long."""
+        ...
+
+    @property
+    def usd(self) -> float:
+        """For how much."""
+        ...
+
+
+C = TypeVar("C", bound=Costed)
+
+
+def pareto_front(points: Iterable[C]) -> tuple[C, ...]:
     """The points that no other beats in both time and cost, fastest first."""
-    front: list[CurvePoint] = []
-    for point in sorted(points, key=lambda point: (point.seconds, point.usd, point.deployment.key)):
+    front: list[C] = []
+    for point in sorted(points, key=lambda point: (point.seconds, point.usd)):
         if not front or point.usd < front[-1].usd:
             front.append(point)
     return tuple(front)
 
 
-def knee(front: Sequence[CurvePoint]) -> CurvePoint:
+def knee(front: Sequence[C]) -> C:
     """Where a front bends most: going faster starts to cost much, going cheaper to take long."""
     if not front:
         raise UserError("A front without points has no knee.")

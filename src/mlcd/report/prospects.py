@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import isfinite
 
 from mlcd.core.machines import Deployment
 from mlcd.core.plan import Forecast, Plan
@@ -60,17 +59,6 @@ def chosen(story: JobStory) -> Prospect | None:
     """What the plan expects of the deployment that it takes."""
     plan = story.view.record.plan
     return _from_forecast(plan.deployment, plan.forecast) if plan is not None else None
-
-
-def pareto(known: Iterable[Prospect]) -> tuple[Prospect, ...]:
-    """Those that no other beats in both time and money, fastest first."""
-    front: list[Prospect] = []
-    cheapest = inf
-    for prospect in sorted(known, key=lambda one: (one.seconds, one.usd)):
-        if prospect.usd < cheapest:
-            front.append(prospect)
-            cheapest = prospect.usd
-    return tuple(front)
 
 
 def _forecasts(plan: Plan | None) -> dict[Deployment, Forecast]:

@@ -9,8 +9,9 @@ from mlcd.core.study import Ledger
 from mlcd.core.trial import Trial
 from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import JobStory
+from mlcd.forecast.curves import pareto_front
 from mlcd.report.figures import Figure, Trace, axis, colour, dots, line, scale, symbol, time_unit
-from mlcd.report.prospects import Prospect, chosen, pareto, prospect_of_trial, prospects
+from mlcd.report.prospects import Prospect, chosen, prospect_of_trial, prospects
 
 _AIMS = {
     Aim.FASTEST: "hours of training",
@@ -128,7 +129,7 @@ def _search(story: JobStory) -> Ledger:
 
 
 def _front(known: tuple[Prospect, ...], search: Ledger, unit: float) -> Trace:
-    totals = [one.total(search) for one in pareto(known)]
+    totals = [one.total(search) for one in pareto_front(known)]
     x, y = [total.seconds / unit for total in totals], [total.usd for total in totals]
     return line("best trade-offs", x, y, "var:muted", dash="dot", width=1.5, hoverinfo="skip")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from mlcd.core.goal import Aim
 from mlcd.core.machines import Deployment
@@ -11,6 +12,7 @@ from mlcd.core.study import Belief, Stop, Study
 from mlcd.core.trial import Failure, Measurement
 from mlcd.core.units import show_duration, show_usd
 from mlcd.errors import GoalUnreachableError, UserError
+from mlcd.forecast.curves import knee, pareto_front
 from mlcd.forecast.whole import forecast_belief, forecast_training
 from mlcd.search.limits import best_feasible
 from mlcd.search.seen import failed_trials, measured_trials
@@ -18,6 +20,7 @@ from mlcd.search.seen import failed_trials, measured_trials
 __all__ = ["best_feasible", "make_plan"]
 
 _UNTRIED_SHOWN = 3
+_LEAST_FOR_A_KNEE = 3
 
 
 def make_plan(study: Study, stop: Stop, beliefs: tuple[Belief, ...] = ()) -> Plan:
@@ -27,6 +30,7 @@ def make_plan(study: Study, stop: Stop, beliefs: tuple[Belief, ...] = ()) -> Pla
     the deployment that comes nearest and the deadline or budget that it would need.
     """
     seen = _forecasts(study)
+    stop = _balanced(study, stop, seen)
     expected = {belief.deployment: belief for belief in beliefs}
     if stop.choice is None:
         raise _unreachable(study, seen, expected, stop.reason)
@@ -40,6 +44,17 @@ def make_plan(study: Study, stop: Stop, beliefs: tuple[Belief, ...] = ()) -> Pla
         reason=_reason(study, stop, forecast, seen),
         alternatives=_alternatives(study, stop.choice, forecast, seen, expected),
     )
+
+
+def _balanced(study: Study, stop: Stop, seen: dict[Deployment, Forecast]) -> Stop:
+    """For the balanced aim the knee of what was measured, where there is enough to have one (Kneedle)."""
+    if study.goal.aim is not Aim.BALANCED or stop.choice is None:
+        return stop
+    able = {id(each): d for d, each in seen.items() if study.goal.allows(*_total(study, each))}
+    front = pareto_front(each for each in seen.values() if id(each) in able)
+    if len(front) < _LEAST_FOR_A_KNEE:
+        return stop
+    return replace(stop, choice=able[id(knee(front))])
 
 
 def _forecasts(study: Study) -> dict[Deployment, Forecast]:
