@@ -2,9 +2,9 @@
 
 A library sees a deployment as a machine, a number of nodes and a batch size, the numbers on a logarithmic scale. The
 machine is its name, a category that says nothing of the others, or its price, which says a little: each peer has the
-one that looked better for it (benchmarks/search/README.md); `machine=name` and `machine=price` ask for either. It is told the logarithm of what the goal makes small (hours or dollars of the training at the
-measured speed), and how far the total would pass the limit if the training started now: log(total ÷ limit) ≤ 0
-is allowed. A failure is told as twice the worst that was seen, past the limit. What it suggests is moved to the
+one that looked better for it (benchmarks/search/README.md); `machine=name` and `machine=price` ask for either.
+It is told the logarithm of what the goal makes small (hours or dollars of the training at the measured speed), and
+how far the total would pass the limit if the training started now: log(total ÷ limit) ≤ 0 is allowed. A failure is told as twice the worst that was seen, past the limit. What it suggests is moved to the
 nearest deployment that exists and was not tried. The first START_PROBES are drawn at random.
 """
 
