@@ -27,8 +27,8 @@ HEAD = """\
 <!-- Made by docs/make_reference.py from the commands themselves; edit their help, not this page. -->
 
 Every command takes `--help` (or `-h`). Listings and results take `--json`: one JSON document on standard output, and nothing else
-there. What the [exit codes](exit-codes.md) mean is the same everywhere. A job goes by its id, such as
-`digits-3f2a1c`.
+there. What the [exit codes](exit-codes.md) mean is the same everywhere. A job goes by its id (such as
+`digits-3f2a1c`), by the beginning of it, or by its name, which then means the newest of that name.
 """
 _KINDS = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}
 
