@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mlcd.api import Client
+    from mlcd.remote import RemoteClient
     from mlcd.worker import (
         ElasticSampler,
         accumulation_steps,
@@ -48,4 +49,8 @@ def __getattr__(name: str) -> Any:
         from mlcd.api import Client
 
         return Client
+    if name == "RemoteClient":
+        from mlcd.remote import RemoteClient
+
+        return RemoteClient
     raise AttributeError(f"module 'mlcd' has no attribute '{name}'")

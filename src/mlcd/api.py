@@ -159,6 +159,7 @@ class Client:
                 deadline_at=_deadline_at(loaded.job, now),
                 virtual_clock=virtual,
                 owner=owner,
+                started=False,
             )
         )
         return job_id
@@ -166,6 +167,8 @@ class Client:
     def start(self, job_id: str) -> None:
         """Have a detached controller take the job as far as it goes, if none is at work."""
         record = self.store.job(job_id)
+        if not record.started:
+            record = self.store.change_job(record.id, started=True)
         if not alive(record.controller):
             self._started[record.id] = time.monotonic()
             start_controller(self.settings, record)
@@ -395,7 +398,8 @@ def at_rest(view: JobView) -> bool:
 
 def _should_move(record: JobRecord) -> bool:
     """Whether a controller has something to do for this job."""
-    return record.state.active or record.stop_asked or (record.state is JobState.PLANNED and record.confirmed)
+    waiting = record.state is JobState.PLANNED and record.confirmed
+    return record.started and (record.state.active or record.stop_asked or waiting)
 
 
 def _deadline_at(job: Job, now: float) -> float | None:

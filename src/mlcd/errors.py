@@ -5,14 +5,18 @@ MlcdError(message, hint)          what happened, to which thing, and what to do 
 │   ├── InvalidJobError           a job file that cannot be understood: file, line, key
 │   ├── NotFoundError             no such job, cloud, strategy, workload …
 │   ├── MissingExtraError         an optional package is needed; the hint is its install line
-│   └── GoalUnreachableError      no deployment can keep the deadline or the budget; names the nearest
+│   ├── GoalUnreachableError      no deployment can keep the deadline or the budget; names the nearest
+│   ├── AllowanceError            the month's budget of an account or its team does not allow it
+│   ├── NotAllowedError           who asks may not do this, or has not signed in
+│   └── TooManyRequestsError      ask again a little later
 ├── CloudError                    the outside world said no
 │   └── NoCapacityError           not enough machines of this kind now
 ├── TaskFailedError               the user's program failed; carries the end of its log
 ├── LimitReachedError             a run stopped itself with a checkpoint before a limit was passed
 │   ├── BudgetExhaustedError
 │   └── DeadlineMissedError
-└── StoreError                    the database cannot be read or written
+├── StoreError                    the database cannot be read or written
+└── ServerError                   an mlcd server cannot be reached, or failed
 """
 
 from __future__ import annotations
@@ -63,6 +67,20 @@ class GoalUnreachableError(UserError):
     exit_code = 106
 
 
+class AllowanceError(UserError):
+    """The month's budget of an account or its team does not allow it."""
+
+    exit_code = 104
+
+
+class NotAllowedError(UserError):
+    """Who asks may not do this, or has not signed in."""
+
+
+class TooManyRequestsError(UserError):
+    """Ask again a little later."""
+
+
 class CloudError(MlcdError):
     """The cloud refused or failed."""
 
@@ -99,6 +117,10 @@ class DeadlineMissedError(LimitReachedError):
 
 class StoreError(MlcdError):
     """The database cannot be read or written."""
+
+
+class ServerError(MlcdError):
+    """An mlcd server cannot be reached, or failed."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ from mlcd.errors import MlcdError, TaskFailedError
 
 if TYPE_CHECKING:
     from mlcd.api import Client
+    from mlcd.remote import RemoteClient
 
 NOT_FINISHED = 101
 DETACHED = 130  # as after any Ctrl-C; the job goes on
@@ -30,12 +31,24 @@ _STATE_CODES = {
 
 
 def client_of(context: typer.Context) -> Client:
-    """The client that the command was given, or one on this computer's settings."""
+    """The client that the command was given, or one on this computer's settings, or of the server named."""
     if context.obj is None:
-        from mlcd.api import Client
-
-        context.obj = Client()
+        server = context.find_root().params.get("server")
+        context.obj = _remote_client(server) if server else _local_client()
     return cast("Client", context.obj)
+
+
+def _local_client() -> Client:
+    from mlcd.api import Client
+
+    return Client()
+
+
+def _remote_client(url: str) -> RemoteClient:
+    from mlcd.remote import RemoteClient, kept_token
+    from mlcd.settings import read_settings
+
+    return RemoteClient(url, os.environ.get("MLCD_TOKEN") or kept_token(read_settings().home, url))
 
 
 def exit_code(view: JobView) -> int:

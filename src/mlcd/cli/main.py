@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mlcd import __version__
-from mlcd.cli import curves, jobs, machines, training
+from mlcd.cli import curves, jobs, machines, service, training
 from mlcd.cli.door import tell_crash, tell_error
 from mlcd.cli.screen import show, show_json
 from mlcd.errors import MlcdError
@@ -31,10 +31,20 @@ _PANELS = {
     "Look": (jobs.status, jobs.logs, jobs.report, curves.curves),
     "Steer": (jobs.stop, jobs.resume),
     "Machines": (machines.offers, machines.check, machines.sweep),
+    "Share": (service.serve, service.login, service.model),
 }
 for _panel, _commands in _PANELS.items():
     for _command in _commands:
         app.command(rich_help_panel=_panel)(_command)
+
+
+@app.callback()
+def everywhere(
+    server: Annotated[
+        str | None, typer.Option(help="Do it on this mlcd server instead of here.", envvar="MLCD_SERVER")
+    ] = None,
+) -> None:
+    """Find the right cloud machines for a training job, train there, and get the model with a true bill."""
 
 
 @app.command(

@@ -36,6 +36,7 @@ class JobRecord:
     owner: str = ""  # the account that submitted it; empty: whoever uses this computer
     budget_usd: float | None = None  # in force now; resume may raise it
     deadline_at: float | None = None  # likewise, seconds since the epoch on the cloud's clock
+    started: bool = True  # somebody asked for its search to begin; before that nothing moves it
     confirmed: bool = False  # the plan was accepted: train without asking
     stop_asked: bool = False
     plan: Plan | None = None

@@ -6,22 +6,26 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, ScalarSelect, Select, func, select, true, update
 
+from mlcd.core.listing import JobLine
 from mlcd.core.records import Controller, JobRecord
 from mlcd.core.run import JobState
 from mlcd.errors import NotFoundError, StoreError, did_you_mean
-from mlcd.store import control
+from mlcd.store import control, spending
 from mlcd.store.database import insert_or_skip
 from mlcd.store.documents import read, write
-from mlcd.store.tables import controllers, jobs, trials
+from mlcd.store.tables import charges, controllers, jobs, tasks, trials
+
+Owners = Collection[str] | None  # None: whoever they are
 
 _SHOWN = 5  # newest jobs named in a hint
 _NEAR = 200  # newest jobs that a mistyped name is compared with
 
 
 def add(connection: Connection, record: JobRecord) -> None:
-    """Keep a new job."""
+    """Keep a new job, unless its owner's allowance forbids it."""
+    spending.refuse_overspending(connection, None, record)
     row = {"id": record.id, **_columns(record)}
     added = connection.execute(insert_or_skip(connection, jobs).values(row).returning(jobs.c.number))
     if added.first() is None:
@@ -29,11 +33,37 @@ def add(connection: Connection, record: JobRecord) -> None:
     control.put(connection, record.id, record.controller)
 
 
-def find(connection: Connection, reference: str) -> JobRecord:
-    """The job meant by an id, by a name (the newest of that name) or by the beginning of one id."""
-    row = connection.execute(_records().where(jobs.c.id == reference)).first()
-    row = row or connection.execute(_newest_first().where(jobs.c.name == reference).limit(1)).first()
-    return _record(row or _by_beginning(connection, reference))
+def find(connection: Connection, reference: str, owners: Owners = None) -> JobRecord:
+    """The job meant by an id, by a name (the newest of that name) or by the beginning of one id.
+
+    Of jobs of other owners nothing is said, not even that they are there.
+    """
+    theirs = _of(owners)
+    row = connection.execute(_records().where(jobs.c.id == reference, theirs)).first()
+    row = row or connection.execute(_newest_first().where(jobs.c.name == reference, theirs).limit(1)).first()
+    return _record(row or _by_beginning(connection, reference, owners))
+
+
+def page(
+    connection: Connection,
+    owners: Owners,
+    states: Collection[JobState] | None,
+    words: str,
+    before: int | None,
+    limit: int,
+) -> list[JobLine]:
+    """Jobs submitted before that one, newest first, of these owners and states, with these words in the name."""
+    query = select(jobs.c.number, jobs.c.doc, _spent()).order_by(jobs.c.number.desc()).limit(limit)
+    query = query.where(_of(owners))
+    if states is not None:
+        query = query.where(jobs.c.state.in_([state.value for state in states]))
+    if words:
+        query = query.where(
+            jobs.c.name.contains(words, autoescape=True) | jobs.c.id.startswith(words, autoescape=True)
+        )
+    if before is not None:
+        query = query.where(jobs.c.number < before)
+    return [_line(number, read(JobRecord, doc), spent) for number, doc, spent in connection.execute(query)]
 
 
 def newest(connection: Connection, states: Collection[JobState] | None, limit: int | None) -> list[JobRecord]:
@@ -44,9 +74,10 @@ def newest(connection: Connection, states: Collection[JobState] | None, limit: i
     return [_record(row) for row in connection.execute(query)]
 
 
-def tried(connection: Connection, limit: int) -> list[JobRecord]:
+def tried(connection: Connection, limit: int, owners: Owners = None) -> list[JobRecord]:
     """Jobs of which something was tried, newest first."""
     query = _newest_first().where(select(trials.c.number).where(trials.c.job_id == jobs.c.id).exists())
+    query = query.where(_of(owners))
     return [_record(row) for row in connection.execute(query.limit(limit))]
 
 
@@ -68,6 +99,8 @@ def change(connection: Connection, job_id: str, token: str | None, changes: dict
     old = lock(connection, job_id)
     control.check(old, token)
     new = replace(old, **changes)
+    if token is None:
+        spending.refuse_overspending(connection, old, new)
     if new.id != old.id:
         raise ValueError("a job keeps its id")
     connection.execute(update(jobs).where(jobs.c.id == job_id).values(_columns(new)))
@@ -76,11 +109,10 @@ def change(connection: Connection, job_id: str, token: str | None, changes: dict
     return new
 
 
-def not_found(connection: Connection, reference: str) -> NotFoundError:
+def not_found(connection: Connection, reference: str, owners: Owners = None) -> NotFoundError:
     """The error that names what there is."""
-    recent = list(
-        connection.execute(select(jobs.c.id, jobs.c.name).order_by(jobs.c.number.desc()).limit(_NEAR))
-    )
+    query = select(jobs.c.id, jobs.c.name).where(_of(owners)).order_by(jobs.c.number.desc())
+    recent = list(connection.execute(query.limit(_NEAR)))
     hint = did_you_mean(reference, {word for row in recent for word in (row.id, row.name)})
     if not hint.startswith("Did you mean"):
         hint = (
@@ -91,23 +123,55 @@ def not_found(connection: Connection, reference: str) -> NotFoundError:
     return NotFoundError(f"No job is called '{reference}'.", hint)
 
 
-def _by_beginning(connection: Connection, reference: str) -> Row[Any]:
+def _by_beginning(connection: Connection, reference: str, owners: Owners) -> Row[Any]:
     beginning = func.substr(jobs.c.id, 1, len(reference)) == reference
-    rows = connection.execute(_newest_first().where(beginning).limit(_SHOWN)).all() if reference else []
+    query = _newest_first().where(beginning, _of(owners)).limit(_SHOWN)
+    rows = connection.execute(query).all() if reference else []
     if len(rows) == 1:
         return rows[0]
     if not rows:
-        raise not_found(connection, reference)
+        raise not_found(connection, reference, owners)
     names = ", ".join(row.id for row in rows)
     raise NotFoundError(f"More than one job begins with '{reference}': {names}.", "Write more of the id.")
 
 
-def _columns(record: JobRecord) -> dict[str, str]:
+def _columns(record: JobRecord) -> dict[str, Any]:
     return {
         "name": record.job.name,
         "state": record.state.value,
         "doc": write(replace(record, controller=None)),
+        "owner": record.owner,
+        "virtual": record.virtual_clock,
     }
+
+
+def _of(owners: Owners) -> ColumnElement[bool]:
+    return true() if owners is None else jobs.c.owner.in_(sorted(owners))
+
+
+def _spent() -> ScalarSelect[float]:
+    bill = select(func.coalesce(func.sum(charges.c.usd), 0.0)).join_from(charges, tasks)
+    return bill.where(tasks.c.job_id == jobs.c.id).scalar_subquery()
+
+
+def _line(number: int, record: JobRecord, spent_usd: float) -> JobLine:
+    return JobLine(
+        number=number,
+        id=record.id,
+        name=record.job.name,
+        state=record.state,
+        owner=record.owner,
+        cloud=record.cloud,
+        strategy=record.job.search.strategy,
+        submitted_at=record.submitted_at,
+        ended_at=record.ended_at,
+        budget_usd=record.budget_usd,
+        deadline_at=record.deadline_at,
+        spent_usd=spent_usd,
+        confirmed=record.confirmed,
+        error=record.error,
+        exit_code=record.exit_code,
+    )
 
 
 def _newest_first() -> Select[Any]:

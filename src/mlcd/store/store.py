@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from mlcd.core.listing import JobLine
 from mlcd.core.live import Live
 from mlcd.core.progress import MetricPoint, Point
 from mlcd.core.records import BillItem, Controller, Event, JobRecord, TaskRecord
@@ -12,7 +13,9 @@ from mlcd.core.run import Attempt, JobState
 from mlcd.core.task import Charge, TaskKind
 from mlcd.core.trial import Trial
 from mlcd.store import control, curves, history, jobs, tasks
+from mlcd.store.accounts import Accounts
 from mlcd.store.database import Database, open_database
+from mlcd.store.service import Service
 from mlcd.store.upgrading import upgrade
 
 
@@ -32,6 +35,8 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.accounts = Accounts(database)
+        self.service = Service(database)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -44,10 +49,22 @@ class Store:
         with self._database.writing() as connection:
             jobs.add(connection, record)
 
-    def job(self, job_id: str) -> JobRecord:
+    def job(self, job_id: str, owners: Collection[str] | None = None) -> JobRecord:
         """The job with that id, that name (the newest) or the only id that begins so; or NotFoundError."""
         with self._database.reading() as connection:
-            return jobs.find(connection, job_id)
+            return jobs.find(connection, job_id, owners)
+
+    def job_lines(
+        self,
+        owners: Collection[str] | None = None,
+        states: Collection[JobState] | None = None,
+        words: str = "",
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[JobLine]:
+        """Jobs submitted before that number, newest first, in a line each."""
+        with self._database.reading() as connection:
+            return jobs.page(connection, owners, states, words, before, limit)
 
     def jobs(self, states: Collection[JobState] | None = None, limit: int | None = None) -> list[JobRecord]:
         """Jobs in any of these states, newest first."""
@@ -59,10 +76,12 @@ class Store:
         with self._database.writing() as connection:
             return jobs.change(connection, job_id, token, changes)
 
-    def past_trials(self, limit: int) -> list[tuple[JobRecord, tuple[Trial, ...]]]:
+    def past_trials(
+        self, limit: int, owners: Collection[str] | None = None
+    ) -> list[tuple[JobRecord, tuple[Trial, ...]]]:
         """Jobs of which something was tried, newest first, with their trials."""
         with self._database.reading() as connection:
-            found = jobs.tried(connection, limit)
+            found = jobs.tried(connection, limit, owners)
             return [(record, history.all_trials(connection, record.id)) for record in found]
 
     # Control

@@ -9,6 +9,8 @@
            ├── attempts
            └── events
 
+The tables of accounts are in account_tables.
+
 Order is the order of writing (`number`), not of clocks: a replayed job lives in another time.
 A change here needs a new script in migrations/versions; a test compares the two.
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
+    Boolean,
     Column,
     Double,
     ForeignKey,
@@ -28,6 +31,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 metadata = MetaData()
@@ -45,6 +49,9 @@ jobs = Table(
     Column("name", String, nullable=False, index=True),
     Column("state", String, nullable=False, index=True),
     Column("doc", Text, nullable=False),  # JobRecord without its controller
+    Column("owner", String, nullable=False, server_default=""),
+    Column("virtual", Boolean, nullable=False, server_default=false()),  # its money is not real
+    Index("jobs_by_owner", "owner", "number"),
 )
 
 controllers = Table(
@@ -69,6 +76,8 @@ tasks = Table(
     Column("handle", Text),
     Column("ended_at", Double),
     Column("doc", Text, nullable=False),  # TaskRecord as it was intended
+    Column("intended_at", Double),
+    Index("tasks_by_time", "intended_at"),
 )
 
 trials = Table(

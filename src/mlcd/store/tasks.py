@@ -25,6 +25,7 @@ def add(connection: Connection, record: TaskRecord) -> None:
         "handle": record.handle,
         "ended_at": record.ended_at,
         "doc": write(record),
+        "intended_at": record.intended_at,
     }
     added = connection.execute(insert_or_skip(connection, tasks).values(row).returning(tasks.c.number))
     if added.first() is None:

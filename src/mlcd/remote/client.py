@@ -1,0 +1,239 @@
+"""The client of a server."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mlcd.api import at_rest
+from mlcd.core.job import Job
+from mlcd.core.jobfile import LoadedJob, job_from_dict, load_job
+from mlcd.core.jobwords import job_to_dict
+from mlcd.core.listing import JobLine, Lesson, LogPage, Page
+from mlcd.core.machines import Offer
+from mlcd.core.records import Event
+from mlcd.core.run import JobState
+from mlcd.core.serial import from_data
+from mlcd.core.view import Check, JobStory, JobView, Stray
+from mlcd.errors import NotFoundError
+from mlcd.remote.sending import send_folder, send_path
+from mlcd.remote.wire import Wire
+
+FOLLOW_SECONDS = 0.5
+
+
+class RemoteClient:
+    """mlcd on a server: every verb of Client."""
+
+    def __init__(self, url: str, token: str = "") -> None:
+        self.wire = Wire(url, token)
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What the server is and knows."""
+        return dict(self.wire.get("/about"))
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def load(
+        self,
+        job: str | Path | Job | Mapping[str, Any],
+        *,
+        envs: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> LoadedJob:
+        """Read and check a job of this computer: a file, a mapping with the same keys, or a Job."""
+        if isinstance(job, Job):
+            return LoadedJob(job, dict(secrets or {}), ())
+        options: dict[str, Any] = {
+            "envs": envs or {},
+            "secrets": secrets or {},
+            "environ": os.environ,
+            "overrides": overrides or {},
+            "defaults": {"cloud": self.about["cloud"]},
+        }
+        return job_from_dict(job, **options) if isinstance(job, Mapping) else load_job(Path(job), **options)
+
+    def check(
+        self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None
+    ) -> Check:
+        """What the job would try, before anything is spent; the code stays here."""
+        job = {
+            key: value
+            for key, value in job_to_dict(loaded.job).items()
+            if key not in ("workdir", "file_mounts")
+        }
+        sent = self._submission(loaded, job, cloud, cloud_options)
+        found = from_data(Check, self.wire.post("/check", sent))
+        return replace(found, job=loaded.job, notices=loaded.notices)
+
+    def submit(
+        self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None
+    ) -> str:
+        """Send the job with its folder; nothing is started and nothing spent. Gives its id."""
+        job = job_to_dict(loaded.job)
+        workdir, mounts = job.pop("workdir", ""), job.pop("file_mounts", {})
+        job["file_mounts"] = {where: send_path(self.wire, Path(path)) for where, path in mounts.items()}
+        sent = self._submission(loaded, job, cloud, cloud_options)
+        sent["code"] = send_folder(self.wire, Path(workdir)) if workdir else None
+        return str(self.wire.post("/jobs", sent)["id"])
+
+    def start(self, job_id: str) -> None:
+        """Have a controller on the server take the job as far as it goes."""
+        self.wire.post(f"/jobs/{job_id}/start", None)
+
+    def confirm(self, job_id: str) -> None:
+        """Accept the plan, now or ahead of it: the training may cost money."""
+        self.wire.post(f"/jobs/{job_id}/confirm", None)
+
+    def follow(self, job_id: str) -> Iterator[JobView]:
+        """Snapshots until the job rests."""
+        while True:
+            view = self.view(job_id)
+            yield view
+            if at_rest(view):
+                return
+            time.sleep(FOLLOW_SECONDS)
+
+    def view(self, job_id: str) -> JobView:
+        """How a job stands."""
+        return self._view(self.wire.get(f"/jobs/{job_id}"))
+
+    def views(self) -> list[JobView]:
+        """All jobs, newest first."""
+        return [self._view(data) for data in self._pages("/views", limit=100)]
+
+    def lines(
+        self,
+        *,
+        states: Collection[JobState] | None = None,
+        words: str = "",
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page[JobLine]:
+        """A page of the list of jobs, newest first."""
+        state = None if states is None else [each.value for each in states]
+        found = self.wire.get("/jobs", state=state, q=words, cursor=cursor, limit=limit)
+        return Page([from_data(JobLine, item) for item in found["items"]], found["next"])
+
+    def story(self, job_id: str) -> JobStory:
+        """A job with all that a report tells of it."""
+        story = from_data(JobStory, self.wire.get(f"/jobs/{job_id}/story"))
+        return replace(story, view=self._here(story.view))
+
+    def events(self, job_id: str, after: int = 0) -> list[Event]:
+        """What has happened since that event."""
+        found: list[Event] = []
+        place: int | None = after
+        while place is not None:
+            page = self.wire.get(f"/jobs/{job_id}/events", after=place, limit=500)
+            found += [from_data(Event, item) for item in page["items"]]
+            place = None if page["next"] is None else int(page["next"])
+        return found
+
+    def logs(
+        self, job_id: str, *, follow: bool = False, node: int = 0, task: str | None = None
+    ) -> Iterator[str]:
+        """Lines of a task's log, the newest task's by default; secrets are blotted out."""
+        page = self._first_page(job_id, follow, node, task)
+        while True:
+            yield from page.lines
+            if page.over or not (page.lines or follow):
+                return
+            if not page.lines:
+                time.sleep(FOLLOW_SECONDS)
+            page = self.log_page(job_id, after=page.next, node=node, task=page.task_id)
+
+    def log_page(self, job_id: str, *, after: int = 0, node: int = 0, task: str | None = None) -> LogPage:
+        """Whole lines of a task's log from a place on."""
+        return from_data(LogPage, self.wire.get(f"/jobs/{job_id}/logs", after=after, node=node, task=task))
+
+    def stop(self, job_id: str) -> JobView:
+        """Ask the job to stop with a checkpoint."""
+        return self._view(self.wire.post(f"/jobs/{job_id}/stop", None))
+
+    def resume(self, job_id: str, *, budget_usd: float | None = None, deadline: str | None = None) -> JobView:
+        """Go on where the job stopped, with new limits if given; of a job at work, only the limits change."""
+        limits = {"budget_usd": budget_usd, "deadline": deadline}
+        return self._view(self.wire.post(f"/jobs/{job_id}/resume", limits))
+
+    def report(self, job_id: str, path: Path | None = None) -> Path:
+        """Write one self-contained HTML file that tells the job's story."""
+        page = self.wire.text(f"/jobs/{job_id}/report")
+        path = path or Path(f"mlcd-report-{self.view(job_id).record.id}.html")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            file.write(page)
+        Path(file.name).chmod(0o644)
+        return Path(file.name).replace(path)
+
+    def model(self, job_id: str) -> Iterator[bytes]:
+        """What the training handed back, as a zip file in pieces."""
+        return self.wire.pieces(f"/jobs/{job_id}/model")
+
+    def lessons(self, *, limit: int = 50) -> list[Lesson]:
+        """What earlier jobs tried and learnt, newest first."""
+        return [from_data(Lesson, item) for item in self.wire.get("/history", limit=limit)["items"]]
+
+    def offers(self, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None) -> list[Offer]:
+        """What a cloud sells now."""
+        found = self.wire.get("/offers", cloud=cloud, options=json.dumps(self._options(cloud_options)))
+        return [from_data(Offer, item) for item in found["items"]]
+
+    def sweep(self, *, end: bool = False) -> list[Stray]:
+        """What costs money and belongs to no job at work; ended if asked for."""
+        return [from_data(Stray, item) for item in self.wire.post("/sweep", {"end": end})["items"]]
+
+    def _submission(
+        self, loaded: LoadedJob, job: dict[str, Any], cloud: str | None, options: Mapping[str, str] | None
+    ) -> dict[str, Any]:
+        return {
+            "job": job,
+            "secrets": dict(loaded.secrets),
+            "cloud": cloud,
+            "cloud_options": self._options(options),
+        }
+
+    def _options(self, options: Mapping[str, str] | None) -> dict[str, str]:
+        """The options with what was sent in the place of paths."""
+        given = dict(options or {})
+        if "trace" in given:
+            given["trace"] = send_path(self.wire, Path(given["trace"]).expanduser().absolute())
+        return given
+
+    def _first_page(self, job_id: str, follow: bool, node: int, task: str | None) -> LogPage:
+        self.view(job_id)  # an unknown job is an error; one without a log yet is worth waiting for
+        while True:
+            try:
+                return self.log_page(job_id, node=node, task=task)
+            except NotFoundError:
+                if not follow or task is not None:
+                    raise
+            time.sleep(FOLLOW_SECONDS)
+
+    def _pages(self, path: str, **query: Any) -> Iterator[Any]:
+        cursor = None
+        while True:
+            page = self.wire.get(path, cursor=cursor, **query)
+            yield from page["items"]
+            cursor = page["next"]
+            if cursor is None:
+                return
+
+    def _view(self, data: Any) -> JobView:
+        return self._here(from_data(JobView, data))
+
+    def _here(self, view: JobView) -> JobView:
+        """The view with an address in the place of the server's folder."""
+        return (
+            replace(view, model=f"{self.wire.url}/api/v1/jobs/{view.record.id}/model") if view.model else view
+        )

@@ -1,0 +1,149 @@
+"""What a server keeps beside jobs and accounts: answered requests, uploads, sealed secrets, the audit log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import delete, func, insert, select, update
+
+from mlcd.core.accounts import Entry, Upload
+from mlcd.errors import NotFoundError
+from mlcd.store.account_tables import audit, requests, uploads, vault
+from mlcd.store.database import Database, insert_or_skip
+from mlcd.store.documents import sound
+from mlcd.store.tables import charges, jobs, lives, tasks
+
+
+@dataclass(frozen=True)
+class Request:
+    """A POST by its idempotency key."""
+
+    digest: str
+    reserved: str  # the id of what it makes
+    status: int | None = None  # None: it has no answer yet
+    answer: str | None = None
+
+
+class Service:
+    """Every verb is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def open_request(self, account: str, key: str, fresh: Request, now: float) -> Request:
+        """The request of that key as first seen: this one, unless there was one before."""
+        row = {"account": account, "key": key, "digest": fresh.digest, "reserved": fresh.reserved, "at": now}
+        mine = (requests.c.account == account) & (requests.c.key == key)
+        with self._database.writing() as connection:
+            connection.execute(insert_or_skip(connection, requests).values(row))
+            found = connection.execute(select(requests).where(mine)).one()
+        return Request(found.digest, found.reserved, found.status, found.answer)
+
+    def answer_request(self, account: str, key: str, status: int, answer: str) -> None:
+        """Keep the answer, for whoever asks again; the first one stays."""
+        mine = (requests.c.account == account) & (requests.c.key == key) & requests.c.status.is_(None)
+        with self._database.writing() as connection:
+            connection.execute(update(requests).where(mine).values(status=status, answer=sound(answer)))
+
+    def drop_requests(self, before: float) -> None:
+        """Forget old ones."""
+        with self._database.writing() as connection:
+            connection.execute(delete(requests).where(requests.c.at < before))
+
+    # Uploads
+
+    def add_upload(self, upload: Upload) -> None:
+        """Somebody has sent this; a second time changes nothing."""
+        row = {key: getattr(upload, key) for key in ("id", "account", "name", "bytes", "at")}
+        with self._database.writing() as connection:
+            connection.execute(insert_or_skip(connection, uploads).values(row))
+
+    def upload(self, upload_id: str, account: str | None) -> Upload:
+        """What this account sent (None: anyone); or NotFoundError."""
+        query = select(uploads).where(uploads.c.id == upload_id)
+        if account is not None:
+            query = query.where(uploads.c.account == account)
+        with self._database.reading() as connection:
+            row = connection.execute(query.limit(1)).first()
+        if row is None:
+            raise NotFoundError(f"There is no upload '{upload_id}'.", "Send it again.")
+        return Upload(row.id, row.account, row.name, int(row.bytes), row.at)
+
+    def uploads(self, account: str, before: float | None, limit: int) -> list[Upload]:
+        """What this account sent, newest first."""
+        query = select(uploads).where(uploads.c.account == account).order_by(uploads.c.at.desc()).limit(limit)
+        if before is not None:
+            query = query.where(uploads.c.at < before)
+        with self._database.reading() as connection:
+            rows = connection.execute(query)
+            return [Upload(row.id, row.account, row.name, int(row.bytes), row.at) for row in rows]
+
+    # Secrets
+
+    def put_secret(self, account: str, name: str, sealed: str, now: float) -> None:
+        """Keep an encrypted value, in place of an earlier one."""
+        with self._database.writing() as connection:
+            connection.execute(delete(vault).where(vault.c.account == account, vault.c.name == name))
+            connection.execute(insert(vault).values(account=account, name=name, sealed=sealed, at=now))
+
+    def secrets(self, account: str) -> dict[str, float]:
+        """Names, and when each was set."""
+        query = select(vault.c.name, vault.c.at).where(vault.c.account == account).order_by(vault.c.name)
+        with self._database.reading() as connection:
+            return {row.name: row.at for row in connection.execute(query)}
+
+    def sealed(self, account: str) -> dict[str, str]:
+        """Names with their encrypted values."""
+        query = select(vault.c.name, vault.c.sealed).where(vault.c.account == account)
+        with self._database.reading() as connection:
+            return {row.name: row.sealed for row in connection.execute(query)}
+
+    def drop_secret(self, account: str, name: str) -> None:
+        """Forget it; or NotFoundError."""
+        with self._database.writing() as connection:
+            gone = connection.execute(delete(vault).where(vault.c.account == account, vault.c.name == name))
+            if gone.rowcount == 0:
+                raise NotFoundError(f"There is no secret '{name}'.")
+
+    # Audit
+
+    def note(self, entry: Entry) -> None:
+        """Add a line to the audit log; its number is given here."""
+        row = {key: sound(getattr(entry, key)) for key in ("account", "action", "thing", "detail", "address")}
+        with self._database.writing() as connection:
+            connection.execute(insert(audit).values(at=entry.at, **row))
+
+    def audit(self, before: int | None, limit: int, account: str | None = None) -> list[Entry]:
+        """Lines before that number, newest first, of one account or of all."""
+        query = select(audit).order_by(audit.c.number.desc()).limit(limit)
+        if before is not None:
+            query = query.where(audit.c.number < before)
+        if account is not None:
+            query = query.where(audit.c.account == account)
+        with self._database.reading() as connection:
+            return [Entry(**row._mapping) for row in connection.execute(query)]
+
+    # Sums for monitoring
+
+    def jobs_by_state(self) -> dict[str, int]:
+        """How many jobs are in each state."""
+        query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
+        with self._database.reading() as connection:
+            return {row[0]: row[1] for row in connection.execute(query)}
+
+    def spent_usd(self) -> tuple[float, float]:
+        """Dollars of all bills: real ones, and those of replays."""
+        query = (
+            select(jobs.c.virtual, func.sum(charges.c.usd))
+            .join_from(charges, tasks)
+            .join(jobs, jobs.c.id == tasks.c.job_id)
+            .group_by(jobs.c.virtual)
+        )
+        with self._database.reading() as connection:
+            sums = {bool(virtual): float(usd or 0.0) for virtual, usd in connection.execute(query)}
+        return sums.get(False, 0.0), sums.get(True, 0.0)
+
+    def running(self) -> int:
+        """How many jobs have something running."""
+        with self._database.reading() as connection:
+            return connection.execute(select(func.count()).select_from(lives)).scalar() or 0

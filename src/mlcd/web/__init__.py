@@ -1,0 +1,36 @@
+"""The service: mlcd for a team, over HTTP. `mlcd serve` starts it (needs the extra `mlcd[serve]`).
+
+    app.py            create_app(Site): the routers, middleware and error handlers put together
+    site.py           Site: what every handler has at hand (client, settings, vault, uploads, hub, limits)
+    settings.py       ServeSettings: host, port, workers, accounts, limits …
+    serving.py        runs uvicorn; the first-run setup token; graceful shutdown
+    watching.py       takes over jobs whose controllers are gone, on start and now and then
+
+    who.py            Me, Maker, Boss: who asks, as dependencies of a handler; CSRF and roles are checked here
+    passwords.py      argon2, tokens and their hashes
+    sessions.py       signing in and out, signed cookies
+    once.py           idempotency keys: the same key and body, the same answer and never a second job
+    submission.py     a job that came over the wire → LoadedJob; no path of this computer is taken from it
+    uploads.py        code and data that were sent, content-addressed; unpacking.py refuses bad archives
+    streams.py        server-sent events: one poller per followed thing, any number of readers
+    vault.py          secrets sealed at rest
+    faults.py         MlcdError → {"error": {"type", "message", "hint", "exit_code"}} with its status
+    wire.py           nouns → JSON that reads back the same
+    headers.py        security headers (CSP with a nonce in request.state.nonce), hosts, sizes of bodies
+    rates.py          rate limits
+
+    api/              /api/v1: one router per file; each handler is a plain function run in a thread
+    pages/            HTML: pages/__init__.py has `routers()`, which create_app includes
+
+Every handler that concerns a job gets it through `site.job(who, reference)`: of other people's jobs it says
+404 and nothing else. Handlers are plain functions (FastAPI runs them in threads); only streams and uploads
+are async. No handler opens the database by itself: all goes through Client and its store.
+
+A page gets its data as the API does: take `Site` (`request.app.state.site`), `Me` and call
+`site.client`. State-changing forms carry the field or header that `who.csrf_of(actor)` gives
+(`X-CSRF-Token`, or the form field `csrf`). Live parts listen to /api/v1/jobs/{id}/stream:
+
+    event: event   id: 17   data: {Event}                  each once, in order; Last-Event-ID goes on after it
+    event: view             data: {JobView, no offers}     whenever something in it changed
+    event: over             data: {}                       the job rests; nothing follows until it is resumed
+"""

@@ -1,0 +1,120 @@
+"""One's own account: budgets, password and API tokens."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from mlcd.core.accounts import Account, Allowance, Token
+from mlcd.errors import NotAllowedError, UserError
+from mlcd.web.api.common import gives
+from mlcd.web.once import OncePer
+from mlcd.web.passwords import fits, hash_password, new_token
+from mlcd.web.site import Site
+from mlcd.web.submission import Body
+from mlcd.web.who import Me, SiteOf
+from mlcd.web.wire import answer, plain
+
+router = APIRouter(tags=["accounts"])
+
+TokenId = Annotated[str, Path(max_length=64)]
+
+
+class Mine(BaseModel):
+    """One's account and how its budgets stand this month."""
+
+    account: Account | None
+    allowances: list[Allowance]
+
+
+class NewToken(Body):
+    """What a token is for, and how long."""
+
+    label: str = Field(min_length=1, max_length=100)
+    days: float | None = Field(None, gt=0, le=3650)
+
+
+class MadeToken(BaseModel):
+    """A new token: its text is shown this once."""
+
+    token: Token
+    text: str
+
+
+class Tokens(BaseModel):
+    """One's tokens, newest first."""
+
+    items: list[Token]
+
+
+class NewPassword(Body):
+    """The old password and the new one."""
+
+    old: str = Field(max_length=1000)
+    new: str = Field(max_length=1000)
+
+
+@router.get("/me", responses=gives(Mine))
+def me(site: SiteOf, who: Me) -> Response:
+    """Your account, and how its budgets stand this month."""
+    if not who.name:
+        return answer({"account": None, "allowances": []})
+    accounts = site.client.store.accounts
+    return answer({"account": accounts.get(who.name), "allowances": _allowances(site, who.name)})
+
+
+@router.put("/me/password", status_code=204)
+def change_password(sent: NewPassword, site: SiteOf, who: Me) -> Response:
+    """Take a new password; all sessions end."""
+    _refuse_nobody(who.name)
+    site.logins.take(f"name {who.name}")
+    accounts = site.client.store.accounts
+    if not fits(sent.old, accounts.password(who.name)):
+        raise NotAllowedError("The old password is wrong.")
+    accounts.change(who.name, password=hash_password(sent.new))
+    site.note(who.name, "password", who.name)
+    return Response(status_code=204)
+
+
+@router.get("/tokens", responses=gives(Tokens))
+def tokens(site: SiteOf, who: Me) -> Response:
+    """Your API tokens."""
+    return answer({"items": site.client.store.accounts.tokens(who.name)})
+
+
+@router.post("/tokens", status_code=201, responses=gives(MadeToken, 201))
+def make_token(sent: NewToken, site: SiteOf, who: Me, once: OncePer) -> Response:
+    """Make an API token; its text is shown this once."""
+    _refuse_nobody(who.name)
+
+    def act(reserved: str) -> Response:
+        token_id, text, kept = new_token(reserved)
+        now = time.time()
+        ends = None if sent.days is None else now + sent.days * 86400.0
+        token = Token(token_id, who.name, sent.label, now, ends)
+        site.client.store.accounts.put_token(token, kept)
+        site.note(who.name, "token made", token_id, sent.label)
+        return answer({"token": plain(token), "text": text}, 201)
+
+    return once.answer(act, private=True)
+
+
+@router.delete("/tokens/{token_id}", status_code=204)
+def revoke_token(token_id: TokenId, site: SiteOf, who: Me) -> Response:
+    """End an API token of yours."""
+    site.client.store.accounts.revoke(token_id, who.name)
+    site.note(who.name, "token revoked", token_id)
+    return Response(status_code=204)
+
+
+def _allowances(site: Site, name: str) -> list[Allowance]:
+    return list(site.client.store.accounts.allowances(name))
+
+
+def _refuse_nobody(name: str) -> None:
+    if not name:
+        raise UserError("This server has no accounts.", "Start it with --accounts.")

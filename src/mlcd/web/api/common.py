@@ -1,0 +1,36 @@
+"""What handlers share: parameters of lists, and the job that a path names."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query, Request
+
+from mlcd.web.who import Maker, Me, SiteOf, owners_of
+
+Limit = Annotated[int, Query(ge=1, le=500, description="Items of a page.")]
+Cursor = Annotated[str | None, Query(max_length=64, description="`next` of the page before.")]
+Number = Annotated[int, Query(ge=0, le=2**53)]
+Reference = Annotated[str, Path(max_length=200, description="An id, a name, or the beginning of one id.")]
+
+
+def _seen(job_id: Reference, site: SiteOf, who: Me) -> str:
+    return site.job(owners_of(site, who), job_id)
+
+
+def _steered(job_id: Reference, site: SiteOf, who: Maker) -> str:
+    return site.job(owners_of(site, who), job_id)
+
+
+Seen = Annotated[str, Depends(_seen)]  # the id of a job that whoever asks may see
+Steered = Annotated[str, Depends(_steered)]  # and of one that they may steer
+
+
+def gives(model: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:
+    """What a handler answers, for the OpenAPI document; the answer itself is encoded by wire."""
+    return {status: {"model": model}}
+
+
+def address_of(request: Request) -> str:
+    """Where a request comes from."""
+    return request.client.host if request.client else ""

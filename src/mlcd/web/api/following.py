@@ -1,0 +1,125 @@
+"""What happens to a job: events and logs, in pages and as streams."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
+
+from mlcd.api import at_rest
+from mlcd.core.listing import LogPage
+from mlcd.core.records import Event
+from mlcd.errors import NotFoundError
+from mlcd.web.api.common import Limit, Number, Seen, gives
+from mlcd.web.site import Site
+from mlcd.web.streams import News, Piece, event
+from mlcd.web.who import SiteOf
+from mlcd.web.wire import answer, light
+
+router = APIRouter(tags=["following"])
+
+Task = Annotated[
+    str | None, Query(max_length=200, description="A probe or attempt by its id; the newest without it.")
+]
+Node = Annotated[int, Query(ge=0, le=100_000)]
+LastEvent = Annotated[str, Header(alias="Last-Event-ID", max_length=20)]
+
+_STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
+_HEADERS = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
+_AT_ONCE = 500  # events read at once
+
+
+class Events(BaseModel):
+    """A page of events."""
+
+    items: list[Event]
+    next: str | None
+
+
+@router.get("/jobs/{job_id}/events", responses=gives(Events))
+def events(job_id: Seen, site: SiteOf, after: Number = 0, limit: Limit = 500) -> Response:
+    """What has happened since that event; `next` is the `after` of the next page."""
+    found = site.client.store.events(job_id, after, limit)
+    return answer({"items": found, "next": str(found[-1].number) if len(found) == limit else None})
+
+
+@router.get("/jobs/{job_id}/stream", responses=_STREAM)
+async def stream(
+    job_id: Seen,
+    site: SiteOf,
+    after: Number = 0,
+    last_event_id: LastEvent = "",
+    ends: Annotated[bool, Query(description="End once the job rests.")] = False,
+) -> Response:
+    """Events and views of a job as they come (server-sent events)."""
+    chunks = site.hub.follow(f"job/{job_id}", _JobSource(site, job_id), _place(after, last_event_id), ends)
+    return StreamingResponse(chunks, media_type="text/event-stream", headers=_HEADERS)
+
+
+@router.get("/jobs/{job_id}/logs", responses=gives(LogPage))
+def logs(job_id: Seen, site: SiteOf, after: Number = 0, node: Node = 0, task: Task = None) -> Response:
+    """Lines of a task's log from a place on; `next` is the `after` of the next page."""
+    return answer(site.client.log_page(job_id, after=after, node=node, task=task))
+
+
+@router.get("/jobs/{job_id}/logs/stream", responses=_STREAM)
+async def log_stream(
+    job_id: Seen,
+    site: SiteOf,
+    after: Number = 0,
+    node: Node = 0,
+    task: Task = None,
+    last_event_id: LastEvent = "",
+) -> Response:
+    """A task's log as it grows (server-sent events); ends when the task has."""
+    if task is None:
+        task = await run_in_threadpool(_newest_task, site, job_id)
+    source = _LogSource(site, job_id, task, node)
+    await run_in_threadpool(source, 2**53)  # an unknown task is a 404 now rather than an empty stream
+    chunks = site.hub.follow(f"log/{task}/{node}/{job_id}", source, _place(after, last_event_id), ends=True)
+    return StreamingResponse(chunks, media_type="text/event-stream", headers=_HEADERS)
+
+
+class _JobSource:
+    """Events of a job, and how it stands."""
+
+    def __init__(self, site: Site, job_id: str) -> None:
+        self._site = site
+        self._job_id = job_id
+
+    def __call__(self, after: int) -> News:
+        found = self._site.client.store.events(self._job_id, after, _AT_ONCE)
+        view = self._site.client.view(self._job_id)
+        pieces = [Piece(one.number - 1, one.number, event("event", one, one.number)) for one in found]
+        return News(pieces, event("view", light(view)), over=at_rest(view) and len(found) < _AT_ONCE)
+
+
+class _LogSource:
+    """A log of one node."""
+
+    def __init__(self, site: Site, job_id: str, task: str, node: int) -> None:
+        self._site = site
+        self._job_id = job_id
+        self._task = task
+        self._node = node
+
+    def __call__(self, after: int) -> News:
+        page = self._site.client.log_page(self._job_id, after=after, node=self._node, task=self._task)
+        data = {"lines": page.lines, "next": page.next}
+        pieces = [Piece(after, page.next, event("lines", data, page.next))] if page.lines else []
+        return News(pieces, over=page.over)
+
+
+def _newest_task(site: Site, job_id: str) -> str:
+    tasks = site.client.store.tasks(job_id)
+    if not tasks:
+        raise NotFoundError(f"Job {job_id} has no log yet.")
+    return tasks[-1].id
+
+
+def _place(after: int, last_event_id: str) -> int:
+    """Where to go on: a browser that comes back says it in a header."""
+    return int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() else after

@@ -1,0 +1,184 @@
+"""Jobs: check, submit, list, look at, and steer."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from mlcd.api import new_job_id
+from mlcd.core.listing import JobLine
+from mlcd.core.records import JobRecord
+from mlcd.core.run import JobState
+from mlcd.core.view import Check, JobStory, JobView
+from mlcd.web.api.common import Cursor, Limit, Seen, Steered, address_of, gives
+from mlcd.web.once import OncePer
+from mlcd.web.site import Site
+from mlcd.web.submission import Body, NewJob, Submission, cloud_options, load
+from mlcd.web.who import Maker, Me, SiteOf, owners_of
+from mlcd.web.wire import answer, light
+
+router = APIRouter(tags=["jobs"])
+
+# A report is a page of its own: it may run its scripts, but not as us and not with our cookies.
+_REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:; frame-ancestors 'self'"
+)
+
+
+class Made(BaseModel):
+    """The id of a new job, and what should be known of it."""
+
+    id: str
+    notices: list[str]
+
+
+class JobLines(BaseModel):
+    """A page of jobs."""
+
+    items: list[JobLine]
+    next: str | None
+
+
+class JobViews(BaseModel):
+    """A page of jobs in full."""
+
+    items: list[JobView]
+    next: str | None
+
+
+class Limits(Body):
+    """New limits of a job; what is left out stays."""
+
+    budget_usd: float | None = Field(None, gt=0, le=1e9, description="In all, not in addition.")
+    deadline: str | None = Field(
+        None, max_length=100, description="'6h' from now, or a clock time with its zone."
+    )
+
+
+@router.post("/check", responses=gives(Check))
+def check(sent: Submission, site: SiteOf, who: Maker) -> Response:
+    """What a job would try, before anything is spent."""
+    loaded = load(site, who, sent)
+    options = cloud_options(site, who, sent.cloud_options)
+    return answer(site.client.check(loaded, cloud=sent.cloud, cloud_options=options))
+
+
+@router.post("/jobs", status_code=201, responses=gives(Made, 201))
+def submit(sent: NewJob, site: SiteOf, who: Maker, once: OncePer, request: Request) -> Response:
+    """Write a job down; with `start` its search begins, with `confirm` it trains without asking."""
+    return once.answer(lambda reserved: _submit(site, who, sent, reserved, address_of(request)))
+
+
+def _submit(site: Site, who: Maker, sent: NewJob, reserved: str, address: str) -> Response:
+    loaded = load(site, who, sent)
+    options = cloud_options(site, who, sent.cloud_options)
+    job_id = site.client.submit(
+        loaded,
+        cloud=sent.cloud,
+        cloud_options=options,
+        owner=who.name,
+        job_id=f"{new_job_id(loaded.job.name).rpartition('-')[0]}-{reserved[:8]}",
+    )
+    site.note(who.name, "submit", job_id, address=address)
+    if sent.confirm:
+        site.client.confirm(job_id)
+    if sent.start:
+        site.client.start(job_id)
+    return answer({"id": job_id, "notices": list(loaded.notices)}, 201)
+
+
+@router.get("/jobs", responses=gives(JobLines))
+def lines(
+    site: SiteOf,
+    who: Me,
+    state: Annotated[list[JobState] | None, Query(description="Only jobs in one of these states.")] = None,
+    q: Annotated[
+        str, Query(max_length=100, description="Words of the name, or the beginning of the id.")
+    ] = "",
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Response:
+    """Jobs in a line each, newest first."""
+    owners = owners_of(site, who)
+    return answer(site.client.lines(states=state, words=q, cursor=cursor, limit=limit, owners=owners))
+
+
+@router.get("/views", responses=gives(JobViews))
+def views(
+    site: SiteOf, who: Me, cursor: Cursor = None, limit: Annotated[int, Query(ge=1, le=100)] = 20
+) -> Response:
+    """Jobs in full, newest first."""
+    page = site.client.lines(cursor=cursor, limit=limit, owners=owners_of(site, who))
+    return answer({"items": [site.client.view(line.id) for line in page.items], "next": page.next})
+
+
+@router.get("/jobs/{job_id}", responses=gives(JobView))
+def view(job_id: Seen, site: SiteOf) -> Response:
+    """How a job stands."""
+    return answer(site.client.view(job_id))
+
+
+@router.get("/jobs/{job_id}/record", responses=gives(JobRecord))
+def record(job_id: Seen, site: SiteOf) -> Response:
+    """The job as it was submitted, and its limits in force."""
+    return answer(site.client.find(job_id))
+
+
+@router.get("/jobs/{job_id}/story", responses=gives(JobStory))
+def story(job_id: Seen, site: SiteOf) -> Response:
+    """A job with all that a report tells of it."""
+    return answer(site.client.story(job_id))
+
+
+@router.get("/jobs/{job_id}/report", responses={200: {"content": {"text/html": {}}}})
+def report(job_id: Seen, site: SiteOf) -> Response:
+    """The job's story as one HTML page."""
+    with tempfile.TemporaryDirectory(prefix="mlcd-report-") as folder:
+        page = site.client.report(job_id, Path(folder) / "report.html").read_bytes()
+    return Response(page, media_type="text/html", headers={"Content-Security-Policy": _REPORT_POLICY})
+
+
+@router.post("/jobs/{job_id}/start", responses=gives(JobView))
+def start(job_id: Steered, site: SiteOf, who: Maker, once: OncePer) -> Response:
+    """Have a controller take the job as far as it goes."""
+    return _steer(site, who, once, "start", job_id, site.client.start)
+
+
+@router.post("/jobs/{job_id}/confirm", responses=gives(JobView))
+def confirm(job_id: Steered, site: SiteOf, who: Maker, once: OncePer) -> Response:
+    """Accept the plan, now or ahead of it: the training may cost money."""
+    return _steer(site, who, once, "confirm", job_id, site.client.confirm)
+
+
+@router.post("/jobs/{job_id}/stop", responses=gives(JobView))
+def stop(job_id: Steered, site: SiteOf, who: Maker, once: OncePer) -> Response:
+    """Ask the job to stop with a checkpoint."""
+    return _steer(site, who, once, "stop", job_id, site.client.stop)
+
+
+@router.post("/jobs/{job_id}/resume", responses=gives(JobView))
+def resume(job_id: Steered, site: SiteOf, who: Maker, once: OncePer, limits: Limits) -> Response:
+    """Go on where the job stopped, with new limits if given; of a job at work, only the limits change."""
+
+    def act(job_id: str) -> None:
+        site.client.resume(job_id, budget_usd=limits.budget_usd, deadline=limits.deadline)
+
+    return _steer(site, who, once, "resume", job_id, act)
+
+
+def _steer(
+    site: Site, who: Maker, once: OncePer, verb: str, job_id: str, act: Callable[[str], object]
+) -> Response:
+    def carry_out(_reserved: str) -> Response:
+        act(job_id)
+        site.note(who.name, verb, job_id)
+        return answer(light(site.client.view(job_id)))
+
+    return once.answer(carry_out)

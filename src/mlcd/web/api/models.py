@@ -1,0 +1,49 @@
+"""Models that trainings handed back, and what earlier jobs learnt."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+from starlette.responses import Response, StreamingResponse
+
+from mlcd.core.listing import JobLine, Lesson
+from mlcd.core.run import JobState
+from mlcd.web.api.common import Cursor, Limit, Seen, gives
+from mlcd.web.who import Me, SiteOf, owners_of
+from mlcd.web.wire import answer
+
+router = APIRouter(tags=["models"])
+
+
+class Models(BaseModel):
+    """A page of jobs that are done; the model of each is at /jobs/{id}/model."""
+
+    items: list[JobLine]
+    next: str | None
+
+
+class Lessons(BaseModel):
+    """What earlier jobs learnt."""
+
+    items: list[Lesson]
+
+
+@router.get("/models", responses=gives(Models))
+def models(site: SiteOf, who: Me, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """Jobs that succeeded, newest first."""
+    done = (JobState.SUCCEEDED,)
+    return answer(site.client.lines(states=done, cursor=cursor, limit=limit, owners=owners_of(site, who)))
+
+
+@router.get("/jobs/{job_id}/model", responses={200: {"content": {"application/zip": {}}}})
+def model(job_id: Seen, site: SiteOf) -> Response:
+    """What the training handed back, as a zip file."""
+    chunks = site.client.model(job_id)
+    headers = {"Content-Disposition": f'attachment; filename="{job_id}.zip"'}
+    return StreamingResponse(chunks, media_type="application/zip", headers=headers)
+
+
+@router.get("/history", responses=gives(Lessons))
+def history(site: SiteOf, who: Me, limit: Limit = 50) -> Response:
+    """What earlier jobs tried and chose, newest first."""
+    return answer({"items": site.client.lessons(limit=limit, owners=owners_of(site, who))})

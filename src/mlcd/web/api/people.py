@@ -1,0 +1,145 @@
+"""Accounts, teams and the audit log, for admins."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from mlcd.core.accounts import Account, Allowance, Entry, Role, Team
+from mlcd.engine.listing import read_cursor
+from mlcd.web.api.common import Cursor, Limit, gives
+from mlcd.web.once import OncePer
+from mlcd.web.passwords import hash_password
+from mlcd.web.sessions import TEAM, account_name
+from mlcd.web.submission import Body
+from mlcd.web.who import Boss, SiteOf
+from mlcd.web.wire import answer
+
+router = APIRouter(tags=["people"])
+
+Name = Annotated[str, Path(max_length=64)]
+TeamName = Annotated[str, Field(min_length=1, max_length=64)]
+Budget = Annotated[float | None, Field(ge=0, le=1e9, description="US dollars a month; null: no limit.")]
+
+
+class NewAccount(Body):
+    """Somebody new; a user unless said otherwise."""
+
+    name: str = Field(max_length=64)
+    password: str = Field("", max_length=1000, description="Empty: by single sign-on only.")
+    role: Role = Role.USER
+    team: TeamName = TEAM
+    budget_usd: Budget = None
+
+
+class AccountChanges(Body):
+    """What is to change; what is left out stays."""
+
+    role: Role | None = None
+    team: TeamName | None = None
+    budget_usd: Budget = None
+    disabled: bool | None = None
+    password: str | None = Field(None, max_length=1000)
+
+
+class TeamBudget(Body):
+    """What a team may spend."""
+
+    budget_usd: Budget = None
+
+
+class AccountList(BaseModel):
+    """A page of accounts."""
+
+    items: list[Account]
+    next: str | None
+
+
+class OneAccount(BaseModel):
+    """An account and how its budgets stand this month."""
+
+    account: Account
+    allowances: list[Allowance]
+
+
+class TeamList(BaseModel):
+    """All teams."""
+
+    items: list[Team]
+
+
+class Entries(BaseModel):
+    """A page of the audit log, newest first."""
+
+    items: list[Entry]
+    next: str | None
+
+
+@router.get("/accounts", responses=gives(AccountList))
+def accounts(site: SiteOf, _who: Boss, cursor: Cursor = None, limit: Limit = 100) -> Response:
+    """All accounts by name."""
+    found = site.client.store.accounts.page(cursor or "", limit)
+    return answer({"items": found, "next": found[-1].name if len(found) == limit else None})
+
+
+@router.post("/accounts", status_code=201, responses=gives(Account, 201))
+def add_account(sent: NewAccount, site: SiteOf, who: Boss, once: OncePer) -> Response:
+    """Make an account."""
+
+    def act(_reserved: str) -> Response:
+        kept = hash_password(sent.password) if sent.password else ""
+        account = Account(account_name(sent.name), sent.role, sent.team, time.time(), sent.budget_usd)
+        site.client.store.accounts.add(account, kept)
+        site.note(who.name, "account made", account.name, f"role {account.role}, team {account.team}")
+        return answer(site.client.store.accounts.get(account.name), 201)
+
+    return once.answer(act)
+
+
+@router.get("/accounts/{name}", responses=gives(OneAccount))
+def account(name: Name, site: SiteOf, _who: Boss) -> Response:
+    """One account, and how its budgets stand this month."""
+    found = site.client.store.accounts.get(name)
+    return answer({"account": found, "allowances": site.client.store.accounts.allowances(name)})
+
+
+@router.patch("/accounts/{name}", responses=gives(Account))
+def change_account(name: Name, sent: AccountChanges, site: SiteOf, who: Boss) -> Response:
+    """Change an account's role, team, monthly budget or password, or disable it."""
+    said: dict[str, Any] = {key: getattr(sent, key) for key in sent.model_fields_set}
+    changes = {key: value for key, value in said.items() if value is not None or key == "budget_usd"}
+    if "role" in changes:
+        changes["role"] = changes["role"].value
+    if "password" in changes:
+        changes["password"] = hash_password(changes["password"])
+    store = site.client.store.accounts
+    changed = store.change(name, **changes) if changes else store.get(name)
+    shown = ", ".join(key if key == "password" else f"{key} {changes[key]}" for key in sorted(changes))
+    site.note(who.name, "account changed", name, shown)
+    return answer(changed)
+
+
+@router.get("/teams", responses=gives(TeamList))
+def teams(site: SiteOf, _who: Boss) -> Response:
+    """All teams."""
+    return answer({"items": site.client.store.accounts.teams()})
+
+
+@router.put("/teams/{name}", responses=gives(Team))
+def put_team(name: Name, sent: TeamBudget, site: SiteOf, who: Boss) -> Response:
+    """Make a team, or change its monthly budget."""
+    team = Team(name, sent.budget_usd)
+    site.client.store.accounts.put_team(team)
+    site.note(who.name, "team budget", name, f"{sent.budget_usd}")
+    return answer(team)
+
+
+@router.get("/audit", responses=gives(Entries))
+def audit(site: SiteOf, _who: Boss, cursor: Cursor = None, limit: Limit = 100) -> Response:
+    """Who did what, newest first."""
+    found = site.client.store.service.audit(read_cursor(cursor), limit)
+    return answer({"items": found, "next": str(found[-1].number) if len(found) == limit else None})

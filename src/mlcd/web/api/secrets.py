@@ -1,0 +1,61 @@
+"""Secrets for jobs: written, replaced and forgotten, never read back."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from mlcd.web.api.common import gives
+from mlcd.web.submission import Body
+from mlcd.web.who import Maker, Me, SiteOf
+from mlcd.web.wire import answer
+
+router = APIRouter(tags=["secrets"])
+
+Name = Annotated[str, Path(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+
+
+class Value(Body):
+    """What it is."""
+
+    value: str = Field(min_length=1, max_length=65536)
+
+
+class SecretName(BaseModel):
+    """A secret by its name."""
+
+    name: str
+    set_at: float
+
+
+class SecretNames(BaseModel):
+    """Your secrets, without their values."""
+
+    items: list[SecretName]
+
+
+@router.get("/secrets", responses=gives(SecretNames))
+def names(site: SiteOf, who: Me) -> Response:
+    """The names of your secrets; a job that names one gets its value."""
+    kept = site.client.store.service.secrets(who.name)
+    return answer({"items": [{"name": name, "set_at": at} for name, at in kept.items()]})
+
+
+@router.put("/secrets/{name}", status_code=204)
+def put(name: Name, sent: Value, site: SiteOf, who: Maker) -> Response:
+    """Set a secret."""
+    site.client.store.service.put_secret(who.name, name, site.vault.seal(sent.value), time.time())
+    site.note(who.name, "secret set", name)
+    return Response(status_code=204)
+
+
+@router.delete("/secrets/{name}", status_code=204)
+def forget(name: Name, site: SiteOf, who: Maker) -> Response:
+    """Forget a secret."""
+    site.client.store.service.drop_secret(who.name, name)
+    site.note(who.name, "secret forgotten", name)
+    return Response(status_code=204)

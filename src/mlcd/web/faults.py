@@ -1,0 +1,115 @@
+"""Errors as answers: what happened, what to do next, and which exit code it is to a command.
+
+{"error": {"type": "NotFoundError", "message": "No job is called 'x'.", "hint": "…", "exit_code": 102}}
+"""
+
+from __future__ import annotations
+
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from mlcd import errors
+from mlcd.errors import MlcdError
+from mlcd.web.wire import answer
+
+log = logging.getLogger("mlcd.web")
+
+_STATUS: tuple[tuple[type[MlcdError], int], ...] = (  # the first that fits
+    (errors.NotFoundError, 404),
+    (errors.AllowanceError, 402),
+    (errors.TooManyRequestsError, 429),
+    (errors.NotAllowedError, 403),
+    (errors.InvalidJobError, 422),
+    (errors.GoalUnreachableError, 422),
+    (errors.UserError, 400),
+    (errors.CloudError, 424),  # the cloud behind this server said no
+    (errors.StoreError, 503),
+    (errors.MlcdError, 409),
+)
+
+
+class Fault(BaseModel):
+    """What went wrong."""
+
+    type: str
+    message: str
+    hint: str
+    exit_code: int
+
+
+class FaultAnswer(BaseModel):
+    """The body of every answer that is an error."""
+
+    error: Fault
+
+
+class SignInNeededError(errors.NotAllowedError):
+    """Nobody has signed in."""
+
+
+def status_of(error: MlcdError) -> int:
+    """The HTTP status of an error."""
+    if isinstance(error, SignInNeededError):
+        return 401
+    return next(status for kind, status in _STATUS if isinstance(error, kind))
+
+
+def answer_of(error: MlcdError) -> Response:
+    """An error as an answer."""
+    return answer(body_of(error), status_of(error), _headers(error))
+
+
+def body_of(error: MlcdError) -> dict[str, object]:
+    """An error as plain data; its class is named by the nearest one of mlcd.errors."""
+    kind = next(each.__name__ for each in type(error).__mro__ if hasattr(errors, each.__name__))
+    fields = {"type": kind, "message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+    tail = {"log_tail": error.log_tail} if isinstance(error, errors.TaskFailedError) else {}
+    return {"error": {**fields, **tail}}
+
+
+def install(app: FastAPI) -> None:
+    """Have the app answer errors so."""
+    app.add_exception_handler(MlcdError, _mlcd)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RecursionError, _too_deep)
+    app.add_exception_handler(Exception, _crash)
+
+
+def _headers(error: MlcdError) -> dict[str, str]:
+    if isinstance(error, SignInNeededError):
+        return {"WWW-Authenticate": "Bearer"}
+    return {"Retry-After": "10"} if isinstance(error, errors.TooManyRequestsError) else {}
+
+
+async def _mlcd(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, MlcdError)
+    return answer_of(error)
+
+
+async def _invalid(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return answer(body_of(errors.UserError(f"{place}: {first['msg']}")), 422)
+
+
+async def _http(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kind = errors.NotFoundError if error.status_code == 404 else errors.UserError
+    return answer(body_of(kind(str(error.detail))), error.status_code, dict(error.headers or {}))
+
+
+async def _too_deep(_request: Request, _error: Exception) -> Response:
+    return answer(body_of(errors.UserError("This is nested too deeply.")), 400)
+
+
+async def _crash(request: Request, error: Exception) -> Response:
+    """A bug of ours: the trace goes to the log, and nothing of it over the wire."""
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return answer(body_of(errors.ServerError("The server failed; its log says why.")), 500)

@@ -1,0 +1,96 @@
+"""`mlcd serve`: one process by default, several by settings; ends gracefully, and no training with it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import uvicorn
+
+from mlcd.api import Client
+from mlcd.errors import UserError
+from mlcd.settings import Settings
+from mlcd.web.app import SETTINGS, create_app
+from mlcd.web.passwords import digest
+from mlcd.web.settings import ServeSettings
+from mlcd.web.site import open_site
+
+GRACE_SECONDS = 10
+
+
+def serve(settings: Settings, wanted: ServeSettings, say: Callable[[str], None]) -> None:
+    """Serve until told to end."""
+    _refuse_taken_port(wanted)
+    client = Client(settings)
+    setup = _offer_setup(client) if wanted.accounts else None
+    for line in _welcome(wanted, setup):
+        say(line)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if wanted.workers > 1:
+        client.close()
+        _serve_with_workers(settings, wanted)
+    else:
+        site = open_site(client, wanted)
+        app = create_app(site)
+        uvicorn.Server(uvicorn.Config(app, **_options(wanted))).run()
+
+
+def _serve_with_workers(settings: Settings, wanted: ServeSettings) -> None:
+    os.environ[SETTINGS] = json.dumps(asdict(wanted))
+    os.environ["MLCD_HOME"] = str(settings.home)
+    os.environ["MLCD_STORE"] = settings.store_url
+    uvicorn.run("mlcd.web.app:from_environment", factory=True, workers=wanted.workers, **_options(wanted))
+
+
+def _options(wanted: ServeSettings) -> dict[str, Any]:
+    return {
+        "host": wanted.host,
+        "port": wanted.port,
+        "access_log": False,
+        "log_config": None,
+        "server_header": False,
+        "proxy_headers": True,
+        "forwarded_allow_ips": wanted.proxies,
+        "timeout_graceful_shutdown": GRACE_SECONDS,
+    }
+
+
+def _offer_setup(client: Client) -> str | None:
+    """A token for whoever makes the first account; None: there are accounts already."""
+    if client.store.accounts.count():
+        return None
+    token = secrets.token_urlsafe(24)
+    client.store.accounts.offer_setup(digest(token))
+    return token
+
+
+def _welcome(wanted: ServeSettings, setup: str | None) -> list[str]:
+    url = wanted.public_url or f"http://{wanted.host}:{wanted.port}"
+    lines = [f"mlcd listens on {url}"]
+    if wanted.insecure and not wanted.accounts:
+        lines.append("Anyone who reaches this address can run programs here and spend money.")
+    if setup is not None:
+        lines.append(
+            f"There are no accounts yet. Make the first one, an admin's, at {url}/setup with this token:"
+        )
+        lines.append(setup)
+    return lines
+
+
+def _refuse_taken_port(wanted: ServeSettings) -> None:
+    family = socket.AF_INET6 if ":" in wanted.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((wanted.host, wanted.port))
+        except OSError as error:
+            raise UserError(
+                f"The server cannot listen on {wanted.host}:{wanted.port}: {error.strerror}.",
+                "Take another port with --port.",
+            ) from error

@@ -1,0 +1,56 @@
+"""What every handler has at hand."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from mlcd.api import Client
+from mlcd.core.accounts import Entry
+from mlcd.web.rates import Rate
+from mlcd.web.settings import ServeSettings
+from mlcd.web.streams import Hub
+from mlcd.web.uploads import Uploads
+from mlcd.web.vault import Vault, open_vault
+
+
+@dataclass(frozen=True)
+class Site:
+    """One server process."""
+
+    client: Client
+    serve: ServeSettings
+    vault: Vault
+    uploads: Uploads
+    hub: Hub
+    posts: Rate
+    logins: Rate
+
+    def job(self, owners: Collection[str] | None, reference: str) -> str:
+        """The id of the job that is meant, among these owners' jobs; else NotFoundError."""
+        return self.client.find(reference, owners).id
+
+    def note(self, account: str, action: str, thing: str, detail: str = "", address: str = "") -> None:
+        """Write a line into the audit log."""
+        self.client.store.service.note(Entry(0, time.time(), account, action, thing, detail, address))
+
+    def close(self) -> None:
+        """End the streams and let go of the store; what runs goes on."""
+        self.hub.close()
+        self.client.close()
+
+
+def open_site(client: Client, serve: ServeSettings) -> Site:
+    """The server process of these settings."""
+    home = client.settings.home
+    return Site(
+        client=client,
+        serve=serve,
+        vault=open_vault(home, os.environ),
+        uploads=Uploads(home / "uploads", serve.upload_bytes, serve.unpacked_bytes),
+        hub=Hub(),
+        posts=Rate(serve.posts_per_minute),
+        logins=Rate(serve.logins_per_minute),
+    )

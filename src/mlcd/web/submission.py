@@ -1,0 +1,171 @@
+"""A job that came over the wire. No path, variable or file of this computer is taken from it:
+
+- the program's folder is an upload, or a folder within it; mounted files are `upload:ID/path`;
+- variables without a value come from what was sent along and from the sender's own stored secrets;
+- a replay's trace is an upload too, and where it keeps its state is ours to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from mlcd.core.jobfile import LoadedJob
+from mlcd.errors import InvalidJobError, UserError
+from mlcd.web.site import Site
+from mlcd.web.who import Actor
+
+UPLOAD = "upload:"
+_OURS = frozenset({"state"})  # options of a cloud that name places of this computer
+_PATHS = frozenset({"workdir", "file_mounts"})  # keys of a job that do
+_DEEPEST = 30
+
+
+class Body(BaseModel):
+    """What is sent in a request: no unknown keys, and no text that a database cannot keep."""
+
+    model_config = ConfigDict(extra="forbid", str_max_length=1_000_000)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sound(cls, data: Any) -> Any:
+        _refuse_unsound(data, 0)
+        return data
+
+
+class Submission(Body):
+    """A job with what belongs to it."""
+
+    job: dict[str, Any] = Field(description="The keys of a job file.")
+    code: str | None = Field(
+        None, description="The upload with the program; `workdir` is a folder within it."
+    )
+    envs: dict[str, str] = Field(default_factory=dict)
+    secrets: dict[str, str] = Field(default_factory=dict, description="Values; stored ones need not be sent.")
+    overrides: dict[str, Any] = Field(default_factory=dict, description="Keys of the job, with dots.")
+    cloud: str | None = None
+    cloud_options: dict[str, str] = Field(default_factory=dict)
+
+
+class NewJob(Submission):
+    """A job to be submitted."""
+
+    start: bool = Field(False, description="Begin the search at once.")
+    confirm: bool = Field(False, description="Accept the plan ahead: train without asking.")
+
+
+def load(site: Site, who: Actor, sent: Submission) -> LoadedJob:
+    """The job, checked as a file is."""
+    root = None if sent.code is None else site.uploads.folder(_mine(site, who, sent.code))
+    keys = {key: value for key, value in sent.job.items() if key not in _PATHS}
+    for key in sent.overrides:
+        if key.partition(".")[0] in _PATHS:
+            raise InvalidJobError(f"overrides: '{key[:40]}' must be said in the job itself.")
+    if (workdir := _workdir(root, sent.job.get("workdir"))) is not None:
+        keys["workdir"] = str(workdir)
+    if mounts := sent.job.get("file_mounts"):
+        keys["file_mounts"] = _mounts(site, who, mounts)
+    loaded = site.client.load(
+        keys,
+        envs=sent.envs,
+        secrets={**_stored(site, who, sent), **sent.secrets},
+        overrides=sent.overrides,
+        environ={},
+        base=Path("/nonexistent"),
+    )
+    _refuse_cloud(site, sent.cloud or loaded.job.cloud)
+    return loaded
+
+
+def cloud_options(site: Site, who: Actor, given: Mapping[str, str]) -> dict[str, str]:
+    """The options with uploads in the place of paths."""
+    for name in sorted(_OURS & given.keys()):
+        raise UserError(f"Option '{name}' is the server's own.", "Leave it out.")
+    options = dict(given)
+    if "trace" in options:
+        options["trace"] = str(upload_path(site, who, options["trace"]))
+    return options
+
+
+def upload_path(site: Site, who: Actor, reference: str) -> Path:
+    """The place that 'upload:ID/path' names; one of somebody else's uploads is not found."""
+    if not reference.startswith(UPLOAD):
+        raise UserError(
+            f"'{reference[:80]}' is not a path on this server.", "Send the file and write upload:ID/path."
+        )
+    upload_id, _, path = reference.removeprefix(UPLOAD).partition("/")
+    return _inside(site.uploads.folder(_mine(site, who, upload_id)), path)
+
+
+def _mine(site: Site, who: Actor, upload_id: str) -> str:
+    return site.client.store.service.upload(upload_id, None if who.is_admin else who.name).id
+
+
+def _workdir(root: Path | None, words: Any) -> Path | None:
+    if root is None:
+        if words not in (None, "", "."):
+            raise InvalidJobError(
+                "workdir: the server does not see your folders.",
+                "Send the code as an upload, and name it in `code`.",
+            )
+        return None
+    if not isinstance(words, str | None):
+        raise InvalidJobError("workdir: it is not a text.")
+    return _inside(root, words or "")
+
+
+def _mounts(site: Site, who: Actor, mounts: Any) -> dict[str, Any]:
+    if not isinstance(mounts, dict):
+        raise InvalidJobError("file_mounts: it is not a mapping of paths.")
+    return {where: _mount(site, who, what) for where, what in mounts.items()}
+
+
+def _mount(site: Site, who: Actor, what: Any) -> Any:
+    source = what.get("source") if isinstance(what, dict) else what
+    if isinstance(source, str) and "://" not in source:
+        return str(upload_path(site, who, source))
+    return what
+
+
+def _inside(root: Path, path: str) -> Path:
+    """A path within a folder, whatever it is made of."""
+    if "\0" in path or "$" in path:
+        raise InvalidJobError(f"'{path[:80]}' is not a path within the upload.")
+    place = (root / path.lstrip("/")).resolve() if not path.startswith("~") else Path("/")
+    if not place.is_relative_to(root.resolve()):
+        raise InvalidJobError(f"'{path[:80]}' leads out of the upload.")
+    return place
+
+
+def _stored(site: Site, who: Actor, sent: Submission) -> dict[str, str]:
+    """The sender's stored values of the secrets that the job names and does not bring along."""
+    named = sent.job.get("secrets")
+    if isinstance(named, dict):
+        named = [name for name, value in named.items() if value is None]
+    names = {name for name in named if isinstance(name, str)} if isinstance(named, list) else set()
+    sealed = site.client.store.service.sealed(who.name) if names else {}
+    return {name: site.vault.open(sealed[name]) for name in (names - sent.secrets.keys()) & sealed.keys()}
+
+
+def _refuse_cloud(site: Site, name: str) -> None:
+    if site.serve.clouds and name not in site.serve.clouds:
+        raise UserError(
+            f"Jobs may not run on '{name}' here.", f"Take one of: {', '.join(site.serve.clouds)}."
+        )
+
+
+def _refuse_unsound(data: Any, depth: int) -> None:
+    if depth > _DEEPEST:
+        raise ValueError("it is nested too deeply")
+    if isinstance(data, str) and ("\0" in data or any("\ud800" <= letter <= "\udfff" for letter in data)):
+        raise ValueError("a text holds a NUL character or half a character")
+    if isinstance(data, dict):
+        for key, value in data.items():
+            _refuse_unsound(key, depth + 1)
+            _refuse_unsound(value, depth + 1)
+    elif isinstance(data, list):
+        for value in data:
+            _refuse_unsound(value, depth + 1)

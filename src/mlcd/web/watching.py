@@ -1,0 +1,72 @@
+"""Jobs go on when a server dies, and a server takes over what it finds: on start, and now and then."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from types import FrameType
+
+from fastapi import FastAPI
+
+from mlcd.errors import MlcdError
+from mlcd.web.once import KEPT_SECONDS
+from mlcd.web.site import Site
+from mlcd.web.streams import Hub
+
+log = logging.getLogger("mlcd.web")
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """From the first request to the last."""
+    site: Site = app.state.site
+    end_streams_on_signal(site.hub)
+    await asyncio.to_thread(tidy, site)
+    watch = asyncio.create_task(_watch(site))
+    try:
+        yield
+    finally:
+        watch.cancel()
+        with suppress(asyncio.CancelledError):
+            await watch
+        site.close()
+
+
+def end_streams_on_signal(hub: Hub) -> None:
+    """Send readers home before the server waits for their connections to end."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before = signal.getsignal(number)
+
+        def ending(signum: int, frame: FrameType | None, before: object = before) -> None:
+            hub.close()
+            if callable(before):
+                before(signum, frame)
+
+        signal.signal(number, ending)
+
+
+async def _watch(site: Site) -> None:
+    while True:
+        try:
+            taken = await asyncio.to_thread(site.client.revive)
+        except MlcdError as error:
+            log.warning("jobs cannot be looked after now: %s", error.message)
+        else:
+            if taken:
+                log.info("took over %d job(s) that nobody drove", taken)
+        await asyncio.sleep(site.serve.watch_seconds)
+
+
+def tidy(site: Site) -> None:
+    """Clear away what is over: unfinished uploads, old answers, expired sessions."""
+    now = time.time()
+    site.uploads.clear_stale()
+    site.client.store.service.drop_requests(now - KEPT_SECONDS)
+    site.client.store.accounts.drop_expired(now)

@@ -1,0 +1,193 @@
+"""The same verbs, the same answers: in process and over HTTP."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_jobs import PROGRAM
+
+from mlcd.api import Client
+from mlcd.core.run import JobState
+from mlcd.errors import GoalUnreachableError, InvalidJobError, NotFoundError, UserError
+from mlcd.remote import RemoteClient
+from mlcd.settings import LocalSettings, Settings
+from web.servers import Server
+
+AnyClient = Client | RemoteClient
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> dict[str, Any]:
+    """A job of about two seconds on this computer, in a folder with junk and a data file."""
+    code = tmp_path / "code"
+    (code / "__pycache__").mkdir(parents=True)
+    (code / "__pycache__" / "junk.pyc").write_text("junk")
+    (code / "train.py").write_text(textwrap.dedent(PROGRAM))
+    (tmp_path / "data.txt").write_text("mounted\n")
+    return {
+        "name": "small",
+        "workdir": str(code),
+        "setup": "cat data/rows.txt && ls && echo $WORD $KEY",
+        "run": "python train.py",
+        "envs": {"WORD": "hello"},
+        "secrets": ["KEY"],
+        "file_mounts": {"data/rows.txt": str(tmp_path / "data.txt")},
+        "work": {"samples": 500},
+        "goal": "fastest",
+        "search": "exhaustive",
+        "resources": {"instance_type": "local-1c"},
+        "probe": {"warmup_seconds": 0.1, "min_seconds": 0.3, "max_seconds": 2, "silent_seconds": 5},
+        "checkpoint": {"grace_seconds": 2},
+    }
+
+
+@pytest.fixture
+def replayed(trace: Path) -> dict[str, Any]:
+    """Where a recorded trace is replayed."""
+    return {"cloud": "replay", "cloud_options": {"trace": str(trace), "workload": "toy"}}
+
+
+TOY = {
+    "name": "toy",
+    "run": "python train.py",
+    "num_nodes": "1..4",
+    "work": {"samples": 2_000_000},
+    "goal": "cheapest",
+    "deadline": "6h",
+}
+
+
+class ClientContract:
+    """What every client promises."""
+
+    def test_a_local_job_goes_from_mapping_to_model(self, client: AnyClient, small: dict[str, Any]) -> None:
+        loaded = client.load(small, secrets={"KEY": "s3cret-value"})
+        job_id = client.submit(loaded)
+        client.confirm(job_id)
+        client.start(job_id)
+        views = list(client.follow(job_id))
+        assert views[-1].record.state is JobState.SUCCEEDED, views[-1].record.error
+        assert views[-1].spent.usd == pytest.approx(sum(item.usd for item in views[-1].bill))
+        log = list(client.logs(job_id, task=views[-1].run.attempts[0].task_id))
+        assert "mounted" in log
+        assert "hello <KEY>" in log
+        assert "trained 500" in log
+        assert not any("junk" in line or "__pycache__" in line for line in log)
+        with zipfile.ZipFile(io.BytesIO(b"".join(client.model(job_id)))) as archive:
+            assert archive.namelist() == ["model.json"]
+        assert views[-1].model
+
+    def test_a_replayed_job_is_planned_confirmed_and_told(
+        self, client: AnyClient, replayed: dict[str, Any], tmp_path: Path
+    ) -> None:
+        loaded = client.load(TOY)
+        assert len(client.check(loaded, **replayed).space) == 6
+        job_id = client.submit(loaded, **replayed)
+        client.start(job_id)
+        planned = list(client.follow(job_id))[-1]
+        assert planned.record.state is JobState.PLANNED, planned.record.error
+        told = client.events(job_id)
+        assert [event.number for event in told] == list(range(1, len(told) + 1))
+        assert client.events(job_id, after=2) == told[2:]
+        assert len(client.story(job_id).beliefs) == len(planned.trials)
+        client.confirm(job_id)
+        done = list(client.follow(job_id))[-1]
+        assert done.record.state is JobState.SUCCEEDED
+        page = client.report(job_id, tmp_path / "report.html").read_text()
+        assert "Forecast beside fact" in page
+
+    def test_a_stopped_job_goes_on_with_new_limits(self, client: AnyClient, small: dict[str, Any]) -> None:
+        loaded = client.load(
+            {**small, "name": "long", "work": {"samples": 100_000}}, secrets={"KEY": "value"}
+        )
+        job_id = client.submit(loaded)
+        client.confirm(job_id)
+        client.start(job_id)
+        client.stop(job_id)
+        stopped = list(client.follow(job_id))[-1]
+        assert stopped.record.state is JobState.STOPPED
+        view = client.resume(job_id, budget_usd=5.0, deadline="2h")
+        assert view.record.budget_usd == 5.0
+        assert view.record.state.active
+        client.stop(job_id)
+        assert list(client.follow(job_id))[-1].record.state is JobState.STOPPED
+
+    def test_jobs_are_listed_newest_first_in_pages(self, client: AnyClient, replayed: dict[str, Any]) -> None:
+        ids = [client.submit(client.load({**TOY, "name": f"page {n}"}), **replayed) for n in range(3)]
+        first = client.lines(words="page", limit=2)
+        assert [line.id for line in first.items] == [ids[2], ids[1]]
+        second = client.lines(words="page", limit=2, cursor=first.next)
+        assert [line.id for line in second.items][:1] == [ids[0]]
+        assert client.lines(words="page", states=[JobState.FAILED]).items == []
+        assert {view.record.id for view in client.views()} >= set(ids)
+
+    def test_a_job_goes_by_its_name_and_the_beginning_of_its_id(
+        self, client: AnyClient, replayed: dict[str, Any]
+    ) -> None:
+        job_id = client.submit(client.load({**TOY, "name": "By name"}), **replayed)
+        assert client.view("By name").record.id == job_id
+        assert client.view(job_id[:-1]).record.id == job_id
+
+    def test_what_jobs_learnt_is_kept(self, client: AnyClient, replayed: dict[str, Any]) -> None:
+        job_id = client.submit(client.load({**TOY, "name": "teacher"}), **replayed)
+        client.start(job_id)
+        view = list(client.follow(job_id))[-1]
+        lesson = next(lesson for lesson in client.lessons() if lesson.job_id == job_id)
+        assert lesson.trials == view.trials
+        assert lesson.chosen == view.record.plan.deployment.key
+
+    def test_offers_are_listed(self, client: AnyClient, replayed: dict[str, Any]) -> None:
+        assert {offer.instance.name for offer in client.offers("local")} >= {"local-1c", "local-2c"}
+        names = {offer.instance.name for offer in client.offers("replay", replayed["cloud_options"])}
+        assert names == {"slow", "fast"}
+
+    def test_nothing_is_stray(self, client: AnyClient) -> None:
+        assert client.sweep() == []
+
+    def test_errors_are_of_the_same_class_with_the_same_hint(
+        self, client: AnyClient, replayed: dict[str, Any], small: dict[str, Any]
+    ) -> None:
+        with pytest.raises(NotFoundError) as unknown:
+            client.view("nothing-like-it")
+        assert unknown.value.exit_code == 102
+        with pytest.raises(NotFoundError, match="no log yet"):
+            list(client.logs(client.submit(client.load(TOY), **replayed)))
+        with pytest.raises(InvalidJobError, match="not say how much"):
+            client.check(client.load({"name": "x", "run": "true"}), **replayed)
+        with pytest.raises(NotFoundError, match="Did you mean 'local'"):
+            client.offers("locall")
+        with pytest.raises(UserError, match="has no option"):
+            client.offers("replay", {**replayed["cloud_options"], "wrokload": "toy"})
+        with pytest.raises(InvalidJobError, match="no value"):
+            client.load(small)
+        assert issubclass(GoalUnreachableError, UserError)
+
+
+@pytest.mark.slow
+class TestInProcess(ClientContract):
+    """On this computer's store."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def client(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyClient]:
+        home = tmp_path_factory.mktemp("in-process") / "home"
+        made = Client(Settings(home=home, local=LocalSettings(usd_per_core_hour=1.0, cores=2)))
+        yield made
+        made.sweep(end=True)
+        made.close()
+
+
+@pytest.mark.slow
+class TestOverHttp(ClientContract):
+    """On a server."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def client(cls, open_server: Server) -> AnyClient:
+        return RemoteClient(open_server.url)
