@@ -24,6 +24,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Client",
     "ElasticSampler",
+    "RemoteClient",
     "__version__",
     "accumulation_steps",
     "batch_size",
@@ -36,7 +37,7 @@ __all__ = [
     "stopping",
 ]
 
-_WORKER = set(__all__) - {"Client", "__version__"}
+_WORKER = set(__all__) - {"Client", "RemoteClient", "__version__"}
 
 
 def __getattr__(name: str) -> Any:

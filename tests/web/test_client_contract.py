@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_jobs import PROGRAM
 
 from mlcd.api import Client
 from mlcd.core.run import JobState
 from mlcd.errors import GoalUnreachableError, InvalidJobError, NotFoundError, UserError
 from mlcd.remote import RemoteClient
 from mlcd.settings import LocalSettings, Settings
+from small_jobs import PROGRAM
 from web.servers import Server
 
 AnyClient = Client | RemoteClient
