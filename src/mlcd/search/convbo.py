@@ -19,7 +19,8 @@ from mlcd.core.study import Belief, Ledger, Stop, Study
 from mlcd.core.trial import Trial
 from mlcd.search.limits import best_feasible, nearest, room_for_probes
 from mlcd.search.model import beliefs_of, expect_speeds, expect_trainings, expected_improvement
-from mlcd.search.table import Outlook, outlook
+from mlcd.search.plain import expect_targets, target
+from mlcd.search.table import Floats, Outlook, outlook
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,9 @@ class ConvBO:
     initial_points: int = 2  # "a few (e.g., two)"
     threshold: float = 0.05  # of the best value: less expected improvement than that is not worth a probe
     complies: bool = False  # stop in time to keep the limits
+    logs: bool = (
+        False  # model logarithms and hardware facts as our other strategies do: no longer conventional
+    )
 
     def suggest(self, study: Study) -> Deployment | Stop:
         """The deployment with the largest expected improvement, or the best measured."""
@@ -48,15 +52,10 @@ class ConvBO:
         return beliefs_of(view, expect_speeds(view))
 
     def _next(self, view: Outlook) -> Deployment | Stop:
-        speeds = expect_speeds(view)
-        if len(view.study.trials) + len(view.study.pending) < self.initial_points or speeds is None:
-            return _random_open(view)
-        trainings = expect_trainings(view, speeds)
         best = best_by_training(view.study)
-        if best is None:
+        if len(view.study.trials) + len(view.study.pending) < self.initial_points or best is None:
             return _random_open(view)
-        level = float(np.log(trainings.value[view.table.position[best.deployment]]))
-        improvement = expected_improvement(level, np.log(trainings.value), trainings.sd)
+        improvement = _improvement_of_logs(view, best) if self.logs else _improvement(view, best)
         improvement = np.where(view.open, improvement, -np.inf)
         row = int(np.argmax(improvement))
         if improvement[row] < self.threshold:
@@ -74,6 +73,26 @@ class BOImprd(ConvBO):
     """ConvBO made budget-aware: the paper's BO_imprd."""
 
     complies: bool = True
+
+
+def _improvement(view: Outlook, best: Trial) -> Floats:
+    """Expected improvement of the target as a share of the best known (m,)."""
+    free = replace(view, study=replace(view.study, spent=Ledger()))
+    targets = expect_targets(free)
+    if targets is None:
+        return np.ones(len(view.study.space))
+    level = target(free.study, best)
+    return expected_improvement(-level, -targets.mean, np.maximum(targets.sd, 1e-12)) / level
+
+
+def _improvement_of_logs(view: Outlook, best: Trial) -> Floats:
+    """The same by the model of logarithms that the other strategies share (m,)."""
+    speeds = expect_speeds(view)
+    if speeds is None:
+        return np.ones(len(view.study.space))
+    trainings = expect_trainings(view, speeds)
+    level = float(np.log(trainings.value[view.table.position[best.deployment]]))
+    return expected_improvement(level, np.log(trainings.value), trainings.sd)
 
 
 def keeps_reserve(study: Study, deployment: Deployment) -> bool:
