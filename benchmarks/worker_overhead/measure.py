@@ -1,12 +1,13 @@
-"""Measures what mlcd's worker adds to a training step, on and off in turn within one process.
+"""Measures what mlcd's worker adds to a training step, on and off at random within one training.
 
-    python benchmarks/worker_overhead/measure.py [--pairs 150] [--seconds-per-block 0.15] [--device cuda]
+    python benchmarks/worker_overhead/measure.py [--steps 4000] [--device cuda]
 
 Both ways of being counted are measured: the hooks that need no change in the program, and `mlcd.steps` with `mlcd.report` at
-every step. A pair is one block of steps with the worker and one without, in random order; the ratio of each pair is taken, so
-that what else the computer does falls on both. Time is the CPU time of the whole process, the reporting thread included; on
-a GPU it is the time on the wall, with the GPU idle at both ends of a block. The last column is the worker's own time in a
-step, measured without a training around it: it holds on a busy computer, too.
+every step. Each step is done with or without the worker, by the toss of a coin, and timed from before its batch is fetched to
+after its end, so that whatever else the computer does falls on both kinds. Compared are the medians of the two kinds.
+
+The reporting thread runs all the while; what it takes is measured by itself and added. The last column is the worker's own
+time in a step when nothing else runs in between: the least that it can take, with everything in the processor's cache.
 """
 
 from __future__ import annotations
@@ -17,23 +18,39 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import optimizer as optimizers
 from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import dataloader as loaders
+
+import mlcd
+from mlcd.worker import torch_hooks
+from mlcd.worker.session import current
 
 Batch = tuple[Tensor, Tensor]
+LINES_PER_SECOND = 2.0
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a step gets its batch and tells its loss, and what is switched on around it."""
+
+    fetch: Callable[[], Batch]
+    report: Callable[[float], None]
+    switch: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 @dataclass(frozen=True)
 class Result:
-    """Step time without the worker, and the share that it adds: the median of all pairs with its 95 % interval."""
+    """Step time without the worker, and what it adds, with its 95 % interval."""
 
-    model: str
-    way: str
+    name: str
     milliseconds: float
     share: float
     low: float
@@ -41,76 +58,34 @@ class Result:
     own_microseconds: float
 
     def __str__(self) -> str:
+        own = self.own_microseconds / self.milliseconds / 1000
         return (
-            f"{self.model:<22} {self.way:<24} {self.milliseconds:8.2f} ms   "
-            f"{self.share:+7.2%}  ({self.low:+.2%} to {self.high:+.2%})   "
-            f"own {self.own_microseconds:5.1f} µs = {self.own_microseconds / self.milliseconds / 1000:.3%}"
+            f"{self.name:<38} {self.milliseconds:7.2f} ms   {self.share:+.2%} ({self.low:+.2%} to {self.high:+.2%})"
+            f"   own {self.own_microseconds:.1f} µs = {own:.3%}"
         )
 
 
 class Training:
-    """A model with a loader that never ends."""
+    """A model with batches that never end."""
 
-    def __init__(self, model: nn.Module, inputs: tuple[int, ...], batch_size: int, device: str) -> None:
-        self.device = device
-        data = TensorDataset(torch.randn(batch_size * 32, *inputs), torch.randint(10, (batch_size * 32,)))
-        self.loader = DataLoader(data, batch_size=batch_size, shuffle=True)
+    def __init__(self, model: nn.Module, inputs: tuple[int, ...], device: str) -> None:
+        data = TensorDataset(torch.randn(64 * 64, *inputs), torch.randint(10, (64 * 64,)))
+        self.loader = DataLoader(data, batch_size=64, shuffle=True)
         self.model = model.to(device)
         self.optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+        self.device = device
 
-    def batches(self) -> Iterator[Batch]:
-        while True:
-            yield from self.loader
-
-    def run(
-        self, batches: Iterable[Batch], steps: int, report: Callable[[float], None] | None = None
-    ) -> float:
-        """Seconds for that many steps."""
-        began = self._now()
-        for number, (x, y) in enumerate(batches, start=1):
+    def timed_step(self, way: Way) -> float:
+        """Seconds of one step; reading the loss waits for the GPU."""
+        with way.switch():
+            began = time.perf_counter()
+            x, y = way.fetch()
             self.optimizer.zero_grad()
             loss = nn.functional.cross_entropy(self.model(x.to(self.device)), y.to(self.device))
             loss.backward()
             self.optimizer.step()
-            value = loss.item()
-            if report is not None:
-                report(value)
-            if number >= steps:
-                break
-        return self._now() - began
-
-    def _now(self) -> float:
-        if self.device == "cpu":
-            return time.process_time()
-        torch.cuda.synchronize()
-        return time.perf_counter()
-
-
-class Hooks:
-    """The hooks of mlcd.worker.torch_hooks, to be put in and taken out."""
-
-    def __init__(self) -> None:
-        from torch.optim import optimizer
-        from torch.utils.data import dataloader
-
-        from mlcd.worker import torch_hooks
-
-        self._hooks: Any = optimizer._global_optimizer_post_hooks
-        self._iterator: Any = dataloader._BaseDataLoaderIter
-        self._plain = self._iterator.__next__
-        torch_hooks.hook_optimizers(optimizer)
-        torch_hooks.hook_loaders(dataloader)
-        self._installed = dict(self._hooks)
-        self._counted = self._iterator.__next__
-        self.off()
-
-    def on(self) -> None:
-        self._hooks.update(self._installed)
-        self._iterator.__next__ = self._counted
-
-    def off(self) -> None:
-        self._hooks.clear()
-        self._iterator.__next__ = self._plain
+            way.report(loss.item())
+            return time.perf_counter() - began
 
 
 def main() -> None:
@@ -120,98 +95,126 @@ def main() -> None:
     random.seed(0)
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(MLCD_TASK_ID="overhead", MLCD_PROGRESS_DIR=folder)
-        hooks = Hooks()
-        for name, training in _trainings(options.device).items():
-            print(measure_hooks(name, training, hooks, options.pairs, options.seconds_per_block), flush=True)
-        for name, training in _trainings(options.device).items():
-            print(measure_loop(name, training, options.pairs, options.seconds_per_block), flush=True)
+        plain_next, counted_next = _install_hooks()
+        for measure in (
+            measure_hooks,
+            measure_loop,
+        ):  # in this order: a loop that counts makes the hooks rest
+            for name, training in _trainings(options.device).items():
+                print(measure(name, training, options.steps, plain_next, counted_next), flush=True)
+        print(f"reporting thread: {thread_share():.4%} of the time")
+        current().reporter.end()  # before its folder goes
 
 
-def measure_hooks(name: str, training: Training, hooks: Hooks, pairs: int, seconds: float) -> Result:
+def measure_hooks(name: str, training: Training, steps: int, plain_next: Any, counted_next: Any) -> Result:
     """Nothing to change in the program."""
-    batches = training.batches()
+    endless = _Endless(training.loader)
+    hook = dict(optimizers._global_optimizer_post_hooks)
+    optimizers._global_optimizer_post_hooks.clear()
 
-    def block(counted: bool, steps: int) -> float:
-        hooks.on() if counted else hooks.off()
-        try:
-            return training.run(batches, steps)
-        finally:
-            hooks.off()
+    @contextmanager
+    def hooked() -> Iterator[None]:
+        optimizers._global_optimizer_post_hooks.update(hook)
+        yield
+        optimizers._global_optimizer_post_hooks.clear()
 
-    return _compare(name, "hooks", block, pairs, seconds, own_time_of_hooks(training))
+    plain = Way(lambda: endless.next(plain_next), _tell_no_one)
+    counted = Way(lambda: endless.next(counted_next), _tell_no_one, hooked)
+    try:
+        own = own_time(endless.own, lambda: torch_hooks._after_step(training.optimizer, (), {}))
+        return _compare(f"{name}, hooks", training, plain, counted, steps, own)
+    finally:
+        optimizers._global_optimizer_post_hooks.update(hook)
 
 
-def measure_loop(name: str, training: Training, pairs: int, seconds: float) -> Result:
+def measure_loop(name: str, training: Training, steps: int, plain_next: Any, counted_next: Any) -> Result:
     """The program uses mlcd.steps, and reports its loss at every step."""
-    import mlcd
+    optimizers._global_optimizer_post_hooks.clear()
+    endless = _Endless(training.loader)
+    batches = iter(lambda: endless.next(plain_next), None)
+    loop = iter(mlcd.steps(batches))
+    plain = Way(lambda: next(batches), _tell_no_one)
+    counted = Way(lambda: next(loop), lambda loss: mlcd.report(loss=loss))
+    batch = next(batches)
+    same = iter(mlcd.steps(iter(lambda: batch, None)))
+    own = own_time(lambda: next(same), lambda: mlcd.report(loss=0.5))
+    return _compare(f"{name}, steps and report", training, plain, counted, steps, own)
 
-    batches = training.batches()
 
-    def block(counted: bool, steps: int) -> float:
-        if not counted:
-            return training.run(batches, steps)
-        return training.run(mlcd.steps(_borrow(batches)), steps, lambda loss: mlcd.report(loss=loss))
-
-    return _compare(name, "steps and report", block, pairs, seconds, own_time_of_loop(training))
-
-
-def own_time_of_hooks(training: Training, steps: int = 20_000) -> float:
-    """Microseconds that the two hooks take in a step."""
-    from mlcd.worker import torch_hooks
-
-    iterator = iter(training.loader)
-    batch = next(iterator)
+def own_time(*calls: Callable[[], Any], rounds: int = 20_000) -> float:
+    """Microseconds that the calls take together, with nothing in between."""
     began = time.process_time()
+    for _ in range(rounds):
+        for call in calls:
+            call()
+    return (time.process_time() - began) / rounds * 1e6
+
+
+def thread_share(rounds: int = 500) -> float:
+    """The share of the time that the reporting thread takes, at its most lines a second."""
+    session = current()
+    began = time.perf_counter()
+    for _ in range(rounds):
+        session.counts.add_loop(1, 1.0)
+        session.reporter._next = 0.0
+        session.reporter._round()
+    return (time.perf_counter() - began) / rounds * LINES_PER_SECOND
+
+
+class _Endless:
+    """The batches of a loader over and over, fetched by the function that is given."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self._loader = loader
+        self._iterator = iter(loader)
+        self._batch = next(self._iterator)
+
+    def next(self, fetch: Any) -> Batch:
+        try:
+            return fetch(self._iterator)  # type: ignore[no-any-return]
+        except StopIteration:
+            self._iterator = iter(self._loader)
+            return fetch(self._iterator)  # type: ignore[no-any-return]
+
+    def own(self) -> None:
+        torch_hooks._after_fetch(self._iterator, self._batch)
+
+
+def _install_hooks() -> tuple[Any, Any]:
+    """The loaders' way to fetch a batch without and with counting; the loaders themselves keep the plain one."""
+    iterator: Any = loaders._BaseDataLoaderIter
+    plain = iterator.__next__
+    torch_hooks.hook_optimizers(optimizers)
+    torch_hooks.hook_loaders(loaders)
+    counted = iterator.__next__
+    iterator.__next__ = plain
+    return plain, counted
+
+
+def _tell_no_one(loss: float) -> None:
+    return
+
+
+def _compare(name: str, training: Training, plain: Way, counted: Way, steps: int, own: float) -> Result:
+    for way in (plain, counted) * 20:
+        training.timed_step(way)
+    times: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(steps):
-        torch_hooks._after_fetch(iterator, batch)
-        torch_hooks._after_step(training.optimizer, (), {})
-    return (time.process_time() - began) / steps * 1e6
+        with_worker = random.random() < 0.5
+        times[with_worker].append(training.timed_step(counted if with_worker else plain))
+    low, high = _interval(times[False], times[True])
+    share = statistics.median(times[True]) / statistics.median(times[False]) - 1
+    return Result(name, statistics.median(times[False]) * 1000, share, low, high, own)
 
 
-def own_time_of_loop(training: Training, steps: int = 20_000) -> float:
-    """Microseconds that a pass of mlcd.steps and one report take, beyond those of a plain loop."""
-    import mlcd
-
-    batches = [next(iter(training.loader))] * steps
-    began = time.process_time()
-    for _ in batches:
-        pass
-    plain = time.process_time() - began
-    for _ in mlcd.steps(batches):
-        mlcd.report(loss=0.5)
-    return (time.process_time() - began - 2 * plain) / steps * 1e6
+def _interval(plain: list[float], counted: list[float], rounds: int = 400) -> tuple[float, float]:
+    """The 95 % interval of the ratio of the medians less one, by bootstrap."""
+    shares = sorted(_median_of_some(counted) / _median_of_some(plain) - 1 for _ in range(rounds))
+    return shares[int(0.025 * rounds)], shares[int(0.975 * rounds)]
 
 
-def _borrow(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The same batches, in a generator that may be closed without closing them."""
-    while True:
-        yield next(batches)
-
-
-def _compare(
-    name: str, way: str, block: Callable[[bool, int], float], pairs: int, seconds: float, own: float
-) -> Result:
-    warm = block(False, 20)
-    steps = max(3, round(seconds / (warm / 20)))
-    block(True, steps)
-    times = [_pair(block, steps) for _ in range(pairs)]
-    shares = [counted / plain - 1.0 for plain, counted in times]
-    low, high = _interval(shares)
-    milliseconds = statistics.median(plain for plain, _ in times) / steps * 1000
-    return Result(name, way, milliseconds, statistics.median(shares), low, high, own)
-
-
-def _pair(block: Callable[[bool, int], float], steps: int) -> tuple[float, float]:
-    order = [False, True]
-    random.shuffle(order)
-    seen = {counted: block(counted, steps) for counted in order}
-    return seen[False], seen[True]
-
-
-def _interval(values: list[float], rounds: int = 1000) -> tuple[float, float]:
-    """The 95 % interval of the median, by bootstrap."""
-    medians = sorted(statistics.median(random.choices(values, k=len(values))) for _ in range(rounds))
-    return medians[int(0.025 * rounds)], medians[int(0.975 * rounds)]
+def _median_of_some(values: list[float]) -> float:
+    return statistics.median(random.choices(values, k=len(values)))
 
 
 def _trainings(device: str) -> dict[str, Training]:
@@ -236,15 +239,14 @@ def _trainings(device: str) -> dict[str, Training]:
         nn.Linear(256, 10),
     )
     return {
-        "small CNN (0.15 M)": Training(small, (1, 8, 8), 64, device),
-        "large MLP (10 M)": Training(large, (512,), 64, device),
+        "small CNN (0.15 M)": Training(small, (1, 8, 8), device),
+        "large MLP (10 M)": Training(large, (512,), device),
     }
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=150)
-    parser.add_argument("--seconds-per-block", type=float, default=0.15)
+    parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     return parser.parse_args()
 

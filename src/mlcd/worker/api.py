@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from mlcd.worker import checkpoints, ranks
 from mlcd.worker.loop import Steps
-from mlcd.worker.quiet import quiet, say_once
+from mlcd.worker.quiet import complain, quiet, say_once
 from mlcd.worker.session import Session, current
 
 T = TypeVar("T")
@@ -25,12 +25,14 @@ def steps(loader: Iterable[T]) -> Steps[T]:
     return Steps(loader)
 
 
-@quiet(None)
 def report(step: float | None = None, samples: float | None = None, **metrics: Any) -> None:
     """Report metrics and, where mlcd does not count by itself, the steps and samples this process has done so far."""
-    session = current()
-    if session.env.inside and not session.mute:
-        session.report(step, samples, metrics)
+    try:  # what the decorator does, without its call: this may come at every step
+        session = current()
+        if session.active:
+            session.report(step, samples, metrics)
+    except Exception as error:
+        complain("report", error)
 
 
 @quiet(False)
@@ -89,7 +91,7 @@ def _begin() -> Path:
 
 
 def _commits(session: Session) -> bool:
-    return session.env.inside and not session.mute and ranks.rank(session.env) == 0
+    return session.active and ranks.rank(session.env) == 0
 
 
 def _finish(folder: Path, step: float | None) -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlcd.worker.quiet import quiet
+
+_PLAIN = (tuple, list)
 _DEEPEST = 6
+_MOST_PARTS = 16  # a batch of ten thousand words is not searched to its end
 
 
 def samples_in(batch: Any) -> int | None:
@@ -18,25 +22,33 @@ def samples_in(batch: Any) -> int | None:
     return leading
 
 
-def leading_dimension(value: Any, depth: int = 0) -> int | None:
-    """The first dimension of the first tensor or array in nested tuples, lists and dicts."""
+def leading_dimension(batch: Any) -> int | None:
+    """The first dimension of the first tensor or array in nested tuples, lists and dicts.
+
+    The common batch (a tensor, or a tuple that begins with one) is answered in line: this runs at every step,
+    and between two steps of a fast GPU each further function is felt.
+    """
+    try:
+        return int((batch[0] if type(batch) in _PLAIN else batch).shape[0])
+    except Exception:  # whatever it is, it is not one of these
+        return _search(batch, 0)
+
+
+@quiet(None)
+def _search(value: Any, depth: int) -> int | None:
     shape = getattr(value, "shape", None)
     if shape is not None:
-        return _first(shape)
-    if depth >= _DEEPEST or isinstance(value, (str, bytes)):
-        return None
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, Sequence):
-        for part in value[:16]:  # a batch of ten thousand words is not searched to its end
-            leading = leading_dimension(part, depth + 1)
-            if leading is not None:
-                return leading
+        return int(shape[0]) if len(shape) else None
+    for part in _parts(value) if depth < _DEEPEST else ():
+        leading = _search(part, depth + 1)
+        if leading is not None:
+            return int(leading)
     return None
 
 
-def _first(shape: Any) -> int | None:
-    try:
-        return int(shape[0]) if len(shape) else None
-    except (TypeError, ValueError, IndexError):
-        return None
+def _parts(value: Any) -> Sequence[Any]:
+    if isinstance(value, Mapping):
+        return list(value.values())[:_MOST_PARTS]
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return value[:_MOST_PARTS]
+    return ()

@@ -22,6 +22,7 @@ class Count(NamedTuple):
     samples: float
 
 
+_count = tuple.__new__  # what Count(…) does, without the call in between
 NOTHING = Count(0.0, 0, 0.0)
 
 
@@ -40,14 +41,14 @@ class Counts:
     def add_loop(self, steps: int, samples: float) -> None:
         """A loop that mlcd sees has done that much more."""
         _, done_steps, done_samples = self.loop or self._begin()
-        self.loop = Count(time.time(), done_steps + steps, done_samples + samples)
+        self.loop = _count(Count, (time.time(), done_steps + steps, done_samples + samples))
         self.in_flight = 0.0
 
     def set_hooked(self, steps: int, samples: float) -> None:
         """The optimizer's hook has counted that much so far."""
         if self.hooked is None:
             self._begin()
-        self.hooked = Count(time.time(), steps, samples)
+        self.hooked = _count(Count, (time.time(), steps, samples))
 
     def tell(self, step: float | None, samples: float | None) -> None:
         """The program says how much this process has done so far."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from mlcd.worker.batches import samples_in
+from mlcd.worker.batches import leading_dimension, samples_in
 from mlcd.worker.loader_workers import outlive_sigterm
 from mlcd.worker.quiet import quiet
 from mlcd.worker.session import Session, current
@@ -33,15 +33,18 @@ class Steps(Generic[T]):
 
 def _counted(session: Session, loader: Iterable[T]) -> Iterator[T]:
     """A batch is counted when the body comes back for the next one, or leaves the loop."""
+    counts, stop = session.counts, session.stop
     if _due(session):
         return
+    limit = _limit(session)
     for batch in loader:
-        session.counts.in_flight = _samples(session, batch)
+        counts.in_flight = leading_dimension(batch) or _samples(session, batch)
         try:
             yield batch
         finally:
-            _count(session)
-        if _due(session):
+            counts.add_loop(1, counts.in_flight)
+        pressing = stop.wanted or stop.heard_at is not None or counts.told_samples
+        if (pressing or counts.loop[2] >= limit) and _due(session):  # type: ignore[index]
             return
 
 
@@ -57,12 +60,12 @@ def _due(session: Session) -> bool:
     return session.stop.due()
 
 
+@quiet(0.0)
+def _limit(session: Session) -> float:
+    return session.stop.own_limit()
+
+
 @quiet(1.0)
 def _samples(session: Session, batch: Any) -> float:
     samples = samples_in(batch)
     return float(samples if samples is not None else max(1, session.env.local_batch_size))
-
-
-@quiet(None)
-def _count(session: Session) -> None:
-    session.counts.add_loop(1, session.counts.in_flight)

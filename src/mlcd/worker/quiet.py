@@ -23,14 +23,19 @@ def quiet(default: Any) -> Callable[[F], F]:
             try:
                 return function(*args, **kwargs)
             except Exception as error:  # the border to the user's training: nothing may pass
-                say_once(f"{function.__name__}: {error!r}")
-                if os.environ.get("MLCD_DEBUG"):
-                    traceback.print_exc()
+                complain(function.__name__, error)
                 return default
 
         return cast(F, guarded)
 
     return decorate
+
+
+def complain(where: str, error: Exception) -> None:
+    """Tell the log what went wrong, with MLCD_DEBUG also where."""
+    say_once(f"{where}: {error!r}")
+    if os.environ.get("MLCD_DEBUG"):
+        traceback.print_exc()
 
 
 def say_once(message: str) -> None:

@@ -34,12 +34,14 @@ class Reporter:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self.started = False
         self._began = time.monotonic()
         self._next = 0.0
 
     def start(self) -> None:
         """Begin to report; twice is once."""
-        if self._thread is None:
+        if not self.started:
+            self.started = True
             self._thread = threading.Thread(target=self._run, name="mlcd", daemon=True)
             self._thread.start()
 

@@ -29,9 +29,12 @@ class Session:
         self.env = env
         self.child = child
         self.mute = mute
+        self.active = env.inside and not mute
         self.counts = Counts(env.local_batch_size)
         self.stop = Stop(env, self.counts)
-        self.ticks: list[Callable[[], None]] = [self.stop.look]  # done by the reporter's thread on every round
+        self.ticks: list[Callable[[], None]] = [
+            self.stop.look
+        ]  # done by the reporter's thread on every round
         self.reporter = Reporter(self._file, lambda: self.counts.now, self._tick)
         self.metrics: dict[str, float] = {}  # newest values
         self.metrics_before: dict[str, float] = {}  # of the checkpoint it goes on from, alike on all ranks
@@ -56,7 +59,8 @@ class Session:
         goal = self.env.goal
         if goal and goal.metric in numbers and goal.reached(numbers[goal.metric]):
             self.stop.wanted = True
-        self.start()
+        if not self.reporter.started:
+            self.start()
 
     def _tick(self) -> None:
         for tick in self.ticks:
@@ -72,13 +76,17 @@ def finite(metrics: dict[str, Any]) -> dict[str, float]:
     """Those of the values that are finite numbers."""
     numbers = {}
     for name, value in metrics.items():
-        try:
-            number = float(value)
-        except (TypeError, ValueError, RuntimeError):  # a tensor of many values raises the last
-            continue
+        number = value if type(value) is float else _as_float(value)
         if math.isfinite(number):
             numbers[name] = number
     return numbers
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # a tensor of many values raises the last
+        return math.nan
 
 
 def _since(total: float | None, before: float) -> float | None:

@@ -36,7 +36,7 @@ class Stop:
         self.samples_before = env.samples_before
         self.wanted = False  # by this rank
         self.agreed_step: int | None = None
-        self._heard_at: float | None = None
+        self.heard_at: float | None = None
         self._world_size = 0  # asking torch at every step would take longer than all the rest
 
     def due(self) -> bool:
@@ -56,16 +56,26 @@ class Stop:
         own = self.counts.now.samples + (self.counts.in_flight if in_flight else 0.0)
         return self.samples_before + own * (self._world_size or self._count_ranks())
 
+    def own_limit(self) -> float:
+        """The samples of this rank at which the work is done, if it is the loop that counts them; else 0: ask at once."""
+        if self.counts.told_samples:
+            return 0.0
+        return (
+            (self.env.work_samples - self.samples_before) / self._count_ranks()
+            if self.env.work_samples
+            else math.inf
+        )
+
     def look(self) -> None:
         """See how many ranks there are and whether one of them wants to stop; the reporter's thread does it."""
-        store = self._store() if self.agreed_step is None and self._heard_at is None else None
+        store = self._store() if self.agreed_step is None and self.heard_at is None else None
         if store is None:
             return
         try:
             if self.wanted:
                 store.set(self._key("wanted"), "1")
             if store.check([self._key("wanted")]):
-                self._heard_at = time.monotonic()
+                self.heard_at = time.monotonic()
                 store.add(self._key("heard"), 1)
         except RuntimeError:  # the first rank has gone, and the store with it
             return
@@ -73,8 +83,8 @@ class Stop:
     def _agree(self) -> None:
         if self.work_done():
             self.agreed_step = self._set_step(self._store(), ahead=0)
-        elif self._heard_at is not None:
-            self._agree_with_others(self._heard_at)
+        elif self.heard_at is not None:
+            self._agree_with_others(self.heard_at)
         elif self.wanted and self._store() is None:
             self.agreed_step = self.counts.now.steps
 
@@ -92,7 +102,7 @@ class Stop:
         now = self.counts.now.steps
         if store is None:
             return now
-        step = now + (max(1, ahead) if self._heard_at is not None else 0)
+        step = now + (max(1, ahead) if self.heard_at is not None else 0)
         try:
             return int(store.compare_set(self._key("step"), "", str(step)))
         except (RuntimeError, ValueError, NotImplementedError):
