@@ -43,7 +43,7 @@ from mlcd.engine.spaces import space_on
 from mlcd.engine.sweeping import sweep
 from mlcd.engine.tasks import task_folder
 from mlcd.engine.viewing import story_of, view_of
-from mlcd.errors import InvalidJobError, NotFoundError, UserError
+from mlcd.errors import InvalidJobError, NotFoundError, TaskFailedError, UserError
 from mlcd.forecast.curves import Price
 from mlcd.report import write_report
 from mlcd.report.curve import Curve, curve_of
@@ -274,6 +274,10 @@ class Client:
         if record.state is JobState.SUCCEEDED:
             raise UserError(f"Job {record.id} is done.", f"`mlcd report {record.id}` tells its story.")
         changes: dict[str, Any] = self._new_limits(record, budget_usd, deadline)
+        if record.exit_code == TaskFailedError.exit_code:
+            changes["forgiven"] = len(
+                self.store.trials(record.id)
+            )  # the program was mended, or so it is hoped
         if record.state in (JobState.PAUSED, JobState.STOPPED, JobState.FAILED):
             changes |= {
                 "state": JobState.TRAINING

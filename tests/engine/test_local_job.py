@@ -52,6 +52,17 @@ def test_a_program_that_exits_3_fails_the_job_with_the_end_of_its_log(
     assert all(trial.usd > 0 for trial in view.trials)
 
 
+def test_a_program_that_was_mended_is_tried_again(client: Client, make_job: MakeJob) -> None:
+    view = run(client, make_job("raise SystemExit(3)"))
+    assert "crashed on the deployment tried" in view.record.error
+    make_job(PROGRAM)
+    client.resume(view.record.id)
+    view = list(client.follow(view.record.id))[-1]
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert [trial.failure is None for trial in view.trials] == [False, True]
+    assert len({item.task_id for item in view.bill}) == 3
+
+
 def test_a_program_that_never_reports_is_told_how_to(client: Client, make_job: MakeJob) -> None:
     view = run(client, make_job("import time\ntime.sleep(60)", probe={"silent_seconds": 1}))
     assert view.record.state is JobState.FAILED

@@ -138,4 +138,6 @@ def _failed_log(view: JobView) -> list[RenderableType]:
     if view.record.state is not JobState.FAILED or not failed or len(failed) < len(view.trials):
         return []
     tail = failed[-1].log_tail.rstrip().splitlines()[-_TAIL_LINES:]
+    if "\n".join(tail) in view.record.error:
+        return []
     return [printable("\n".join(tail), "dim")] if tail else []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from mlcd import registry
 from mlcd.adapt.limits import allowed_seconds
 from mlcd.clouds.base import Recorded
+from mlcd.core.job import Job
 from mlcd.core.machines import Deployment
 from mlcd.core.plan import Plan
 from mlcd.core.records import JobRecord, TaskRecord
@@ -19,7 +21,7 @@ from mlcd.engine.learning import learn_from_earlier
 from mlcd.engine.probing import Probe
 from mlcd.engine.spaces import space_on
 from mlcd.engine.tasks import carried_samples
-from mlcd.errors import TaskFailedError
+from mlcd.errors import InvalidJobError, TaskFailedError, did_you_mean
 from mlcd.search.base import Searcher
 from mlcd.search.choose import best_feasible, make_plan
 
@@ -137,8 +139,20 @@ def open_search(desk: Desk) -> Search:
 
 def open_searcher(record: JobRecord) -> Searcher:
     """The strategy that the job asks for."""
-    settings = record.job.search
-    searcher: Searcher = registry.load("searchers", settings.strategy)(**settings.options)
+    return searcher_for(record.job)
+
+
+def searcher_for(job: Job) -> Searcher:
+    """The strategy with its options; what is wrong with them is named."""
+    settings = job.search
+    strategy = registry.load("searchers", settings.strategy)
+    known = inspect.signature(strategy).parameters
+    for name in settings.options:
+        if name not in known:
+            raise InvalidJobError(
+                f"The strategy '{settings.strategy}' has no option '{name}'.", did_you_mean(name, known)
+            )
+    searcher: Searcher = strategy(**settings.options)
     return searcher
 
 
@@ -151,7 +165,7 @@ def study_of(
     desk: Desk, record: JobRecord, space: tuple[Deployment, ...], pending: tuple[Deployment, ...] = ()
 ) -> Study:
     """All that the strategy may see, read from the store; what probes have trained is done."""
-    trials = desk.store.trials(desk.job_id)
+    trials = _counting_trials(desk, record)
     done = carried_samples(desk.folder)
     return Study(
         goal=goal_of(record),
@@ -167,6 +181,15 @@ def study_of(
         seed=record.job.search.seed,
         max_probes=record.job.search.max_probes,
     )
+
+
+def _counting_trials(desk: Desk, record: JobRecord) -> tuple[Trial, ...]:
+    """The trials, but for the faults of a program that was mended since."""
+    trials = desk.store.trials(desk.job_id)
+    mended = [
+        t for t in trials[: record.forgiven] if t.failure is None or t.failure.reason not in PROGRAM_FAULTS
+    ]
+    return (*mended, *trials[record.forgiven :])
 
 
 def learnt_probe_time(expected: ProbeTime, trials: Sequence[Trial]) -> ProbeTime:
@@ -206,9 +229,13 @@ def refuse_broken_program(trials: Sequence[Trial], deployments: int) -> None:
     last = faults[-1]
     silent = last.reason is FailureKind.SILENT
     raise TaskFailedError(
-        f"The program {last.reason} on each of the {len(faults)} deployments tried ({last.message}).",
+        f"The program {last.reason} on {_every_one(len(faults))} ({last.message}).",
         "mlcd saw no steps. Loop over mlcd.steps(loader), or give a `progress: {pattern: …}` that fits the log."
         if silent
-        else "The end of its log says why; mend the program, then start the job again.",
+        else "The end of its log says why. Mend the program; `mlcd resume` tries it again.",
         last.log_tail,
     )
+
+
+def _every_one(count: int) -> str:
+    return "the deployment tried" if count == 1 else f"each of the {count} deployments tried"
