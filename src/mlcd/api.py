@@ -38,6 +38,7 @@ from mlcd.engine.desk import job_folder, work_of
 from mlcd.engine.listing import list_jobs, list_lessons
 from mlcd.engine.packing import zip_folder
 from mlcd.engine.reading_logs import log_page
+from mlcd.engine.searching import searcher_for
 from mlcd.engine.secrets import keep_secrets, read_secrets, redact
 from mlcd.engine.spaces import space_on
 from mlcd.engine.sweeping import sweep
@@ -105,8 +106,7 @@ class Client:
     ) -> Check:
         """What the job would try, before anything is spent."""
         work_of(loaded.job)
-        registry.load("platforms", loaded.job.platform)
-        _refuse_bad_options(loaded.job)
+        _check_names(loaded.job)
         with self._cloud(cloud or loaded.job.cloud, cloud_options) as seller:
             space = space_on(seller, loaded.job, seller.offers())
             expected = seller.expected_probe(loaded.job.probe.measuring_seconds)
@@ -430,15 +430,16 @@ def new_job_id(name: str) -> str:
     return f"{_slug(name)}-{tokens.token_hex(3)}"
 
 
-def _refuse_bad_options(job: Job) -> None:
-    """A strategy says by its own signature which options it has."""
-    strategy = registry.load("searchers", job.search.strategy)
+def _check_names(job: Job) -> None:
+    """Refuse a job that names a platform, a strategy or an option that is not there."""
     try:
-        strategy(**job.search.options)
+        registry.load("platforms", job.platform)
+        searcher_for(job)
+    except NotFoundError as error:
+        raise InvalidJobError(f"Job '{job.name}': {error.message}", error.hint) from error
     except (TypeError, ValueError) as error:
         raise InvalidJobError(
-            f"Strategy '{job.search.strategy}' does not take these options: {error}.",
-            "Mend `search.options`.",
+            f"Strategy '{job.search.strategy}' does not take these options: {error}.", "Mend `search.options`."
         ) from error
 
 

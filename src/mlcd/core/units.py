@@ -52,7 +52,10 @@ def show_usd(usd: float) -> str:
     """'$12.34', with more digits where the amount is small: nothing is shown as free that is not."""
     if usd == 0 or abs(usd) >= 1:
         return f"${usd:,.2f}"
-    return f"${usd:.4f}" if abs(usd) >= 0.0001 else f"${usd:.2g}"
+    for digits in (4, 6, 8):
+        if abs(usd) >= 10.0**-digits:
+            return f"${usd:.{digits}f}"
+    return "under $0.00000001"
 
 
 def show_rate(samples_per_second: float) -> str:

@@ -28,13 +28,14 @@ def limit_error(desk: Desk, record: JobRecord, halt: Halt) -> LimitReachedError:
     """What was reached, and what going on would take."""
     rest = _cost_of_the_rest(desk, record)
     cost = f"about {show_usd(rest.usd)} and {show_duration(rest.seconds)} more"
+    kept = "with a checkpoint" if carried_samples(desk.folder) > 0 else "without a checkpoint: it left none"
     if halt.limit is Limit.BUDGET:
         return BudgetExhaustedError(
-            f"Stopped with a checkpoint before the budget was passed: {halt.why}. To finish takes {cost}.",
+            f"Stopped before the budget was passed, {kept}: {halt.why}. To finish takes {cost}.",
             f"To go on: mlcd resume {record.id} --budget AMOUNT",
         )
     return DeadlineMissedError(
-        f"Stopped with a checkpoint: {halt.why}. To finish takes {cost}.",
+        f"Stopped {kept}: {halt.why}. To finish takes {cost}.",
         f"To go on: mlcd resume {record.id} --deadline TIME",
     )
 

@@ -212,7 +212,9 @@ def _unreachable(
 def _hint_without_forecast(study: Study) -> str:
     if study.trials:
         return f"All {len(study.trials)} deployments that were tried failed: see their logs."
-    return "Nothing could be tried within the limits: allow more time or money."
+    cheapest = min(study.space, key=study.probe_usd)
+    cost = f"{show_duration(study.probe_seconds(cheapest))} and {show_usd(study.probe_usd(cheapest))}"
+    return f"Nothing could be tried within the limits: trying {cheapest} alone takes about {cost}, before any training."
 
 
 def _what_would_do(study: Study, deployment: Deployment, forecast: Forecast) -> str:
