@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import sysconfig
+from collections.abc import Iterator
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -26,26 +28,23 @@ MOST_STEPS = (
 )  # under mlcd the job's `work` says when to end
 RANK = int(os.environ.get("RANK", "0"))
 WORLD_SIZE = int(os.environ.get("WORLD_SIZE", "1"))
-BATCH_SIZE = int(os.environ.get("MLCD_LOCAL_BATCH_SIZE", str(max(1, 32 // WORLD_SIZE))))
+BATCH_SIZE = mlcd.batch_size(32)  # of all ranks
 OUTPUT = Path(os.environ.get("MLCD_OUTPUT_DIR", "outputs"))
 
 
 class Stretches(Dataset[Tensor]):
-    """As many random stretches of the text as asked for; the same number gives the same stretch."""
+    """The text, cut into stretches that share one character with the next: it is only read there."""
 
-    def __init__(self, text: Tensor, first: int, count: int) -> None:
+    def __init__(self, text: Tensor) -> None:
         self.text = text
-        self.first = first
-        self.count = count
 
     def __len__(self) -> int:
-        return self.count
+        return (len(self.text) - 1) // LENGTH
 
     def __getitem__(self, number: int) -> Tensor:
-        if not 0 <= number < self.count:
+        if not 0 <= number < len(self):
             raise IndexError(number)
-        scattered = (self.first + number) * 2_654_435_761 % (len(self.text) - LENGTH - 1)
-        return self.text[scattered : scattered + LENGTH + 1]
+        return self.text[number * LENGTH : (number + 1) * LENGTH + 1]
 
 
 class CharRNN(nn.Module):
@@ -55,10 +54,16 @@ class CharRNN(nn.Module):
         self.rnn = nn.GRU(64, hidden, batch_first=True)
         self.out = nn.Linear(hidden, 128)
 
-    def forward(self, stretches: Tensor) -> Tensor:
-        """The mean loss, in nats, of each next character."""
-        states, _ = self.rnn(self.embed(stretches[:, :-1]))
-        return nn.functional.cross_entropy(self.out(states).flatten(0, 1), stretches[:, 1:].flatten())
+    def forward(self, characters: Tensor) -> Tensor:
+        """The scores of each next character."""
+        states, _ = self.rnn(self.embed(characters))
+        return self.out(states)
+
+
+def loss_of(model: nn.Module, stretches: Tensor) -> Tensor:
+    """The mean loss, in nats, of each next character."""
+    scores = model(stretches[:, :-1])
+    return nn.functional.cross_entropy(scores.flatten(0, 1), stretches[:, 1:].flatten())
 
 
 def main() -> None:
@@ -66,10 +71,11 @@ def main() -> None:
     device = start_ranks()
     train_text, valid_text = load_text()
     model = CharRNN().to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=4e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=4e-3 * mlcd.lr_scale())
     first_step = resume(model, optimizer)
     trained = DistributedDataParallel(model) if WORLD_SIZE > 1 else model
-    valid = torch.stack(list(Stretches(valid_text, 0, 256))).to(device)
+    held_out = Stretches(valid_text)
+    valid = torch.stack([held_out[number * len(held_out) // 256] for number in range(256)]).to(device)
     metrics = train(trained, model, optimizer, train_text, valid, first_step, device)
     if RANK == 0:
         hand_back(model, metrics)
@@ -105,13 +111,14 @@ def train(
     first_step: int,
     device: torch.device,
 ) -> dict[str, float]:
+    stretches = Stretches(text)
+    sampler = mlcd.ElasticSampler(stretches, batch_size=BATCH_SIZE)  # goes on where the last attempt stopped
+    batches = forever(DataLoader(stretches, batch_size=mlcd.local_batch_size(32), sampler=sampler))
     metrics: dict[str, float] = {}
     step = first_step
     while step < MOST_STEPS and not mlcd.stopping():
-        count = VALIDATE_EVERY * BATCH_SIZE
-        stretches = Stretches(text, (step * WORLD_SIZE + RANK * VALIDATE_EVERY) * BATCH_SIZE, count)
-        for batch in mlcd.steps(DataLoader(stretches, batch_size=BATCH_SIZE)):
-            loss = trained(batch.to(device))
+        for batch in mlcd.steps(islice(batches, VALIDATE_EVERY)):
+            loss = loss_of(trained, batch.to(device))
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -130,10 +137,15 @@ def train(
     return metrics
 
 
+def forever(loader: DataLoader[Tensor]) -> Iterator[Tensor]:
+    while True:
+        yield from loader
+
+
 def validate(model: nn.Module, valid: Tensor) -> float:
     model.eval()
     with torch.no_grad():
-        loss = float(model(valid))
+        loss = float(loss_of(model, valid))
     model.train()
     return loss
 

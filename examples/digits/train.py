@@ -17,14 +17,14 @@ import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 import mlcd
 
 EPOCHS = 10_000 if "MLCD_TASK_ID" in os.environ else 40  # under mlcd the job's `work` says when to end
 RANK = int(os.environ.get("RANK", "0"))
 WORLD_SIZE = int(os.environ.get("WORLD_SIZE", "1"))
-BATCH_SIZE = int(os.environ.get("MLCD_LOCAL_BATCH_SIZE", str(max(1, 64 // WORLD_SIZE))))
+BATCH_SIZE = mlcd.batch_size(64)  # of all ranks
 OUTPUT = Path(os.environ.get("MLCD_OUTPUT_DIR", "outputs"))
 
 
@@ -34,10 +34,10 @@ def main() -> None:
     device = start_ranks()
     train_set, test_set = load_data()
     model = make_model().to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3 * max(1.0, BATCH_SIZE * WORLD_SIZE / 64) ** 0.5)
-    first_epoch = resume(model, optimizer)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3 * mlcd.lr_scale())
+    resume(model, optimizer)
     trained = DistributedDataParallel(model) if WORLD_SIZE > 1 else model
-    metrics = train(trained, model, optimizer, train_set, test_set, first_epoch, device)
+    metrics = train(trained, model, optimizer, train_set, test_set, device)
     if RANK == 0:
         hand_back(model, metrics)
     if WORLD_SIZE > 1:
@@ -83,14 +83,12 @@ def train(
     optimizer: torch.optim.Optimizer,
     train_set: TensorDataset,
     test_set: TensorDataset,
-    first_epoch: int,
     device: torch.device,
 ) -> dict[str, float]:
-    sampler = DistributedSampler(train_set, WORLD_SIZE, RANK, shuffle=True)
-    loader = DataLoader(train_set, batch_size=BATCH_SIZE, sampler=sampler)
+    sampler = mlcd.ElasticSampler(train_set, batch_size=BATCH_SIZE)  # goes on where the last attempt stopped
+    loader = DataLoader(train_set, batch_size=mlcd.local_batch_size(64), sampler=sampler)
     metrics: dict[str, float] = {}
-    for epoch in range(first_epoch, EPOCHS):
-        sampler.set_epoch(epoch)
+    for epoch in range(sampler.epoch, EPOCHS):
         for images, labels in mlcd.steps(loader):
             loss = nn.functional.cross_entropy(trained(images.to(device)), labels.to(device))
             optimizer.zero_grad()
@@ -105,7 +103,7 @@ def train(
                 f"epoch {epoch} loss={metrics.get('loss', 0):.4f} test_accuracy={metrics['test_accuracy']:.4f}"
             )
         if epoch % 10 == 9 or mlcd.stopping():
-            save(model, optimizer, epoch + 1)
+            save(model, optimizer)
         if mlcd.stopping():
             break
     return metrics
@@ -120,21 +118,20 @@ def accuracy(model: nn.Module, test_set: TensorDataset, device: torch.device) ->
     return float(right.float().mean())
 
 
-def save(model: nn.Module, optimizer: torch.optim.Optimizer, next_epoch: int) -> None:
-    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "next_epoch": next_epoch}
+def save(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
     with mlcd.checkpoint() as folder:
         torch.save(state, folder / "state.pt")
 
 
-def resume(model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """Go on from the newest checkpoint; the epoch to begin with."""
+def resume(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Go on from the newest checkpoint, if there is one."""
     folder = mlcd.last_checkpoint()
     if folder is None:
-        return 0
+        return
     state = torch.load(folder / "state.pt", map_location="cpu")
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
-    return int(state["next_epoch"])
 
 
 def hand_back(model: nn.Module, metrics: dict[str, float]) -> None:
