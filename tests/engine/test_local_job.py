@@ -52,6 +52,17 @@ def test_a_program_that_exits_3_fails_the_job_with_the_end_of_its_log(
     assert all(trial.usd > 0 for trial in view.trials)
 
 
+def test_a_program_that_runs_out_of_memory_everywhere_failed_and_not_its_goal(
+    client: Client, make_job: MakeJob
+) -> None:
+    view = run(client, make_job("raise MemoryError", num_nodes="1..2"))
+    assert view.record.state is JobState.FAILED
+    assert view.record.exit_code == 100
+    assert "ran out of memory on each of the 2 deployments" in view.record.error
+    assert "accumulate" in view.record.error
+    assert "nearest" not in view.record.error
+
+
 def test_a_program_that_was_mended_is_tried_again(client: Client, make_job: MakeJob) -> None:
     view = run(client, make_job("raise SystemExit(3)"))
     assert "crashed on the deployment tried" in view.record.error

@@ -11,10 +11,10 @@ from mlcd.core.run import JobState
 from mlcd.core.study import ProbeTime
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases, Trial
 from mlcd.engine.learning import same_program
+from mlcd.engine.refusing import refuse_broken_program
 from mlcd.engine.searching import (
     learnt_probe_time,
     learnt_start,
-    refuse_broken_program,
     training_share,
 )
 from mlcd.engine.spaces import in_more_passes, recorded_space

@@ -15,18 +15,16 @@ from mlcd.core.plan import Plan
 from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.study import Ledger, ProbeTime, Stop, Study
 from mlcd.core.task import TaskKind
-from mlcd.core.trial import FailureKind, Phases, Trial
+from mlcd.core.trial import Phases, Trial
 from mlcd.engine.desk import Desk, goal_of, work_of
 from mlcd.engine.learning import learn_from_earlier
 from mlcd.engine.probing import Probe
+from mlcd.engine.refusing import PROGRAM_FAULTS, refuse_broken_program, refuse_failing_program
 from mlcd.engine.spaces import space_on
 from mlcd.engine.tasks import carried_samples
-from mlcd.errors import InvalidJobError, TaskFailedError, did_you_mean
+from mlcd.errors import InvalidJobError, did_you_mean
 from mlcd.search.base import Searcher
 from mlcd.search.choose import best_feasible, make_plan
-
-PROGRAM_FAULTS = (FailureKind.CRASHED, FailureKind.SILENT, FailureKind.HUNG)
-FAULTS_BEFORE_GIVING_UP = 2  # the same fault on two deployments with no success is the program's
 
 
 class StopAskedError(Exception):
@@ -120,6 +118,8 @@ class Search:
 
     def _plan(self, stop: Stop) -> Plan:
         study = self._study()
+        if stop.choice is None:
+            refuse_failing_program(study.trials)
         return make_plan(study, stop, self.searcher.beliefs(study))
 
 
@@ -217,25 +217,3 @@ def learnt_start(expected: float | None, trials: Sequence[Trial], warmup_seconds
 
 def _to_first_step(phases: Phases, warmup_seconds: float) -> float:
     return phases.start + phases.setup + max(0.0, phases.warmup - warmup_seconds)
-
-
-def refuse_broken_program(trials: Sequence[Trial], deployments: int) -> None:
-    """Stop paying for probes of a program that runs nowhere."""
-    if any(trial.measurement for trial in trials):
-        return
-    faults = [t.failure for t in trials if t.failure is not None and t.failure.reason in PROGRAM_FAULTS]
-    if len(faults) < min(FAULTS_BEFORE_GIVING_UP, deployments):
-        return
-    last = faults[-1]
-    silent = last.reason is FailureKind.SILENT
-    raise TaskFailedError(
-        f"The program {last.reason} on {_every_one(len(faults))} ({last.message}).",
-        "mlcd saw no steps. Loop over mlcd.steps(loader), or give a `progress: {pattern: …}` that fits the log."
-        if silent
-        else "The end of its log says why. Mend the program; `mlcd resume` tries it again.",
-        last.log_tail,
-    )
-
-
-def _every_one(count: int) -> str:
-    return "the deployment tried" if count == 1 else f"each of the {count} deployments tried"
