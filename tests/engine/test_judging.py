@@ -43,6 +43,13 @@ def test_a_stable_throughput_is_measured_at_the_floor() -> None:
     assert verdict.samples_per_second == pytest.approx(100)
 
 
+def test_a_program_that_ends_at_once_is_not_said_to_hang() -> None:
+    verdict = judge_probe(running(Point(3, 3, 60), state=TaskState.SUCCEEDED), START + 4, SETTINGS)
+    assert isinstance(verdict, Failure)
+    assert verdict.reason is FailureKind.CRASHED
+    assert verdict.message == "it ended by itself after 3 steps, too soon to measure"
+
+
 def test_iterations_that_disagree_extend_the_measurement_up_to_the_ceiling() -> None:
     rough = tuple(
         Point(3 + n * 0.5, n + 1, 50.0 * n + (40.0 if n % 4 < 2 else 0.0) + n % 3) for n in range(200)

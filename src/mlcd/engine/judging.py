@@ -73,6 +73,9 @@ def _judge_ended(status: TaskStatus, seen: Throughput | None) -> Measurement | F
         return _judge_crash(status)
     if seen is not None:
         return _measurement(status, seen)
+    if status.progress.steps > 0 and status.state is TaskState.SUCCEEDED:
+        steps = f"{status.progress.steps:,.0f} steps" if status.progress.steps > 1 else "one step"
+        return _failure(status, FailureKind.CRASHED, f"it ended by itself after {steps}, too soon to measure")
     if status.progress.steps > 0:
         return _failure(status, FailureKind.HUNG, "it was stopped before a second step was seen")
     return _failure(
