@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mlcd.bench.cases import Batch, Case
+from mlcd.bench.elastic import train_elastically
 from mlcd.bench.protocol import Hours, Problem, Rules
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Ledger, Stop, Study
@@ -69,7 +70,7 @@ class Search:
 
 def run_episode(problem: Problem, strategy: str, searcher: Searcher, seed: int, rules: Rules) -> Episode:
     """Search, train, and compare with the oracle."""
-    return close_episode(problem, strategy, seed, play_search(problem, searcher, seed, rules))
+    return close_episode(problem, strategy, seed, play_search(problem, searcher, seed, rules), rules)
 
 
 def play_search(
@@ -113,14 +114,13 @@ def probe(problem: Problem, study: Study, deployment: Deployment, rules: Rules) 
     return Trial(deployment, measurement, phases.total, deployment.usd(phases.total), phases)
 
 
-def close_episode(problem: Problem, strategy: str, seed: int, search: Search) -> Episode:
+def close_episode(problem: Problem, strategy: str, seed: int, search: Search, rules: Rules) -> Episode:
     """The account of a search that has ended and of the training after it."""
     study, chosen = search.study, search.stop.choice
     finished = chosen in problem.trainings
     spent = study.spent if finished or chosen is None else _after_failed_start(study, chosen)
-    total = _total(
-        problem, study, spent, chosen if chosen is not None and finished else _fallback(problem, study)
-    )
+    taken = chosen if chosen is not None and finished else _fallback(problem, study)
+    total = _total(problem, study, spent, taken, rules)
     best = problem.trainings[problem.oracle]
     return Episode(
         trace=problem.case.trace,
@@ -202,6 +202,8 @@ def _fallback(problem: Problem, study: Study) -> Deployment:
     return best_known(study) or problem.worst
 
 
-def _total(problem: Problem, study: Study, spent: Ledger, chosen: Deployment) -> Ledger:
+def _total(problem: Problem, study: Study, spent: Ledger, chosen: Deployment, rules: Rules) -> Ledger:
+    if rules.carry:
+        return train_elastically(problem, study, spent, chosen, rules)
     seconds = study.work(chosen) / problem.case.speeds[chosen]
     return Ledger(spent.seconds + seconds, spent.usd + chosen.usd(seconds))

@@ -54,7 +54,7 @@ def run_with_every_rule(
     for rule in RULES:
         study = _stopped(states, rule)
         stopped = replace(search, study=study, stop=Stop(best_known(study), str(rule)))
-        episodes[rule] = close_episode(problem, strategy, seed, stopped)
+        episodes[rule] = close_episode(problem, strategy, seed, stopped, rules)
     return episodes
 
 
