@@ -77,13 +77,18 @@ def _task(job: Job, record: TaskRecord, folder: Path, samples: float, samples_be
         checkpoint_path=job.checkpoint.path,
         checkpoint_keep=job.checkpoint.keep,
         grace_seconds=job.checkpoint.grace_seconds,
-        samples=max(0.0, samples - samples_before),
+        samples=samples_to_do(samples, samples_before),
         samples_before=samples_before,
         samples_per_epoch=float(work_of(job).dataset_size or 0),
         until=work_of(job).until,
         learning_rate=with_base(job),
         measure_noise=len(job.batch_sizes.choices) > 1,
     )
+
+
+def samples_to_do(samples: float, samples_before: float) -> float:
+    """What is left, at least one: a program killed between its last step and its end is to end, not to go on forever."""
+    return max(1.0, samples - samples_before) if samples > 0 else 0.0
 
 
 def with_base(job: Job) -> LearningRate:
