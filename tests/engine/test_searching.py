@@ -11,7 +11,7 @@ from mlcd.core.run import JobState
 from mlcd.core.study import ProbeTime
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases, Trial
 from mlcd.engine.learning import same_program
-from mlcd.engine.refusing import refuse_broken_program
+from mlcd.engine.refusing import refuse_broken_program, trials_that_count
 from mlcd.engine.searching import (
     learnt_probe_time,
     learnt_start,
@@ -35,6 +35,17 @@ def measured() -> Trial:
 
 def job(accumulate: int = 1) -> Job:
     return Job(name="j", run="python train.py", batch_sizes=BatchSizes((256,), accumulate))
+
+
+def test_a_probe_whose_machine_went_away_is_tried_again_but_not_forever() -> None:
+    lost, crashed = failed(FailureKind.LOST), failed(FailureKind.CRASHED)
+    assert trials_that_count([lost, crashed, lost], forgiven=0) == (crashed,)
+    assert trials_that_count([lost] * 3, forgiven=0) == (lost,) * 3
+
+
+def test_faults_of_a_program_that_was_mended_count_no_more() -> None:
+    full, crashed = failed(FailureKind.OUT_OF_MEMORY), failed(FailureKind.CRASHED)
+    assert trials_that_count([full, crashed, crashed], forgiven=2) == (full, crashed)
 
 
 def test_what_ran_out_of_memory_may_be_tried_in_more_passes() -> None:

@@ -1,7 +1,8 @@
-"""A program that runs nowhere: refused as early as that is sure, with what to do about it."""
+"""Trials that failed: which of them say something, and when they say that the program runs nowhere."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from mlcd.core.trial import Failure, FailureKind, Trial
@@ -10,6 +11,27 @@ from mlcd.errors import TaskFailedError
 PROGRAM_FAULTS = (FailureKind.CRASHED, FailureKind.SILENT, FailureKind.HUNG)
 FAULTS_OR_MEMORY = (*PROGRAM_FAULTS, FailureKind.OUT_OF_MEMORY)
 FAULTS_BEFORE_GIVING_UP = 2  # the same fault on two deployments with no success is the program's
+LOSSES_BEFORE_GIVING_UP = 3  # a machine that went away is no fault of its deployment; thrice it may be
+
+
+def trials_that_count(trials: Sequence[Trial], forgiven: int) -> tuple[Trial, ...]:
+    """The trials that say something of their deployment.
+
+    Machines that went away say nothing, unless they do it again and again; nor do faults of a program that was
+    mended since: those among the first so many trials.
+    """
+    losses = Counter(trial.deployment for trial in trials if _reason(trial) is FailureKind.LOST)
+    pardoned = {deployment for deployment, count in losses.items() if count < LOSSES_BEFORE_GIVING_UP}
+    return tuple(
+        trial
+        for number, trial in enumerate(trials)
+        if not (_reason(trial) is FailureKind.LOST and trial.deployment in pardoned)
+        and not (_reason(trial) in PROGRAM_FAULTS and number < forgiven)
+    )
+
+
+def _reason(trial: Trial) -> FailureKind | None:
+    return None if trial.failure is None else trial.failure.reason
 
 
 def refuse_broken_program(trials: Sequence[Trial], deployments: int) -> None:

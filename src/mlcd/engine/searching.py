@@ -19,7 +19,7 @@ from mlcd.core.trial import Phases, Trial
 from mlcd.engine.desk import Desk, goal_of, work_of
 from mlcd.engine.learning import learn_from_earlier
 from mlcd.engine.probing import Probe
-from mlcd.engine.refusing import PROGRAM_FAULTS, refuse_broken_program, refuse_failing_program
+from mlcd.engine.refusing import refuse_broken_program, refuse_failing_program, trials_that_count
 from mlcd.engine.spaces import space_on
 from mlcd.engine.tasks import carried_samples
 from mlcd.errors import InvalidJobError, did_you_mean
@@ -165,7 +165,7 @@ def study_of(
     desk: Desk, record: JobRecord, space: tuple[Deployment, ...], pending: tuple[Deployment, ...] = ()
 ) -> Study:
     """All that the strategy may see, read from the store; what probes have trained is done."""
-    trials = _counting_trials(desk, record)
+    trials = trials_that_count(desk.store.trials(desk.job_id), record.forgiven)
     done = carried_samples(desk.folder)
     return Study(
         goal=goal_of(record),
@@ -181,15 +181,6 @@ def study_of(
         seed=record.job.search.seed,
         max_probes=record.job.search.max_probes,
     )
-
-
-def _counting_trials(desk: Desk, record: JobRecord) -> tuple[Trial, ...]:
-    """The trials, but for the faults of a program that was mended since."""
-    trials = desk.store.trials(desk.job_id)
-    mended = [
-        t for t in trials[: record.forgiven] if t.failure is None or t.failure.reason not in PROGRAM_FAULTS
-    ]
-    return (*mended, *trials[record.forgiven :])
 
 
 def learnt_probe_time(expected: ProbeTime, trials: Sequence[Trial]) -> ProbeTime:
