@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from io import BufferedReader
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def _read(log: Path, after: int, ended: bool) -> tuple[list[str], int, bool]:
 
 def _start_of_line(stream: BufferedReader, after: int) -> int:
     """The place itself; if the file was rewritten meanwhile, the beginning of the next line."""
+    after = min(after, os.fstat(stream.fileno()).st_size)
     stream.seek(max(0, after - 1))
     if after > 0 and stream.read(1) != b"\n":
         stream.readline()

@@ -15,11 +15,12 @@ from urllib.parse import quote, urlencode, urlsplit
 from mlcd import errors
 from mlcd.errors import MlcdError, ServerError, TaskFailedError, UserError
 
-TRIES = 6
-WAIT_SECONDS = 0.25  # doubled with each try: a server that is restarted is back by then
+STRANGER_SECONDS = 1.0  # how long a server is tried that has never answered: its address may be wrong
+PATIENT_SECONDS = 45.0  # and one that has: it is being restarted
+WAIT_SECONDS = 0.25  # before the first retry, then longer
+LONGEST_WAIT_SECONDS = 3.0
 TIMEOUT_SECONDS = 120.0
 CHUNK_BYTES = 256 * 1024
-_BUSY = (429, 503)
 
 
 class Wire:
@@ -32,6 +33,7 @@ class Wire:
         self.url = url.rstrip("/")
         self._parts = parts
         self._token = token
+        self._patience = STRANGER_SECONDS
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON at a path."""
@@ -65,18 +67,20 @@ class Wire:
         body: bytes | IO[bytes] | None,
         headers: dict[str, str],
     ) -> bytes:
-        for left in reversed(range(TRIES)):
+        began, wait = time.monotonic(), WAIT_SECONDS
+        while True:
             try:
                 with self._open(method, path, query, body, headers) as answer:
+                    self._patience = PATIENT_SECONDS
                     return answer.read()
             except (OSError, http.client.HTTPException) as error:
-                if left == 0:
+                if time.monotonic() - began > self._patience:
                     raise self._unreachable(error) from error
             except errors.TooManyRequestsError:
-                if left == 0:
+                if time.monotonic() - began > PATIENT_SECONDS:
                     raise
-            time.sleep(WAIT_SECONDS * 2 ** (TRIES - 1 - left))
-        raise AssertionError("the last try returns or raises")
+            time.sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT_SECONDS)
 
     @contextmanager
     def _open(

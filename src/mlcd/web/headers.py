@@ -126,4 +126,5 @@ def same_origin(headers: Headers, hosts: Iterable[str]) -> bool:
     origin = headers.get("origin")
     if origin is None:
         return True
-    return origin.partition("://")[2].rstrip("/") in set(hosts)
+    host = origin.partition("://")[2].rstrip("/")  # nothing, where a browser says 'null'
+    return bool(host) and host in set(hosts)
