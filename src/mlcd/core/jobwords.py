@@ -32,6 +32,7 @@ def job_to_dict(job: Job) -> dict[str, Any]:
         "probe": asdict(job.probe),
         "checkpoint": _filled(asdict(job.checkpoint)),
         "progress": _filled(asdict(job.progress)),
+        "learning_rate": _without_nothing(asdict(job.learning_rate)),
         "elastic": job.elastic,
         "cloud": job.cloud,
     }

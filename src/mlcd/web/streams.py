@@ -137,11 +137,12 @@ class Hub:
             if topic.turn != turn and topic.snapshot:
                 turn = topic.turn
                 yield topic.snapshot
-            if topic.over and not told_over:
+            over = topic.over and after >= topic.last
+            if over and not told_over:
                 yield SHUT
                 if ends:
                     return
-            told_over = topic.over
+            told_over = over
             try:
                 await asyncio.wait_for(changed.wait(), BEAT_SECONDS)
             except TimeoutError:
