@@ -34,6 +34,19 @@ def serve(
     ] = None,
     upload_mib: Annotated[int, typer.Option(help="The largest upload, in MiB.", min=1)] = 1024,
     posts_per_minute: Annotated[int, typer.Option(help="Changes that an account may ask for.", min=1)] = 120,
+    oidc_issuer: Annotated[
+        str,
+        typer.Option(
+            help="Let this identity provider sign people in; its client secret is in MLCD_OIDC_CLIENT_SECRET.",
+            envvar="MLCD_OIDC_ISSUER",
+        ),
+    ] = "",
+    oidc_client_id: Annotated[
+        str, typer.Option(help="What the provider calls this server.", envvar="MLCD_OIDC_CLIENT_ID")
+    ] = "mlcd",
+    oidc_domain: Annotated[
+        list[str] | None, typer.Option(help="Let in e-mail addresses of this domain only; may be repeated.")
+    ] = None,
 ) -> None:
     """Serve mlcd to a team, or to yourself in a browser.
 
@@ -65,6 +78,7 @@ def serve(
         clouds=tuple(cloud or ()),
         upload_bytes=upload_mib * 2**20,
         posts_per_minute=posts_per_minute,
+        oidc=(oidc_issuer, oidc_client_id, tuple(oidc_domain or ())),
     )
     serve_site(settings, wanted, note)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from mlcd.api import Client
 from mlcd.settings import Settings
-from mlcd.web.settings import ServeSettings, wants_accounts
+from mlcd.web.settings import Oidc, ServeSettings, wants_accounts
 
 
-def serve_settings(settings: Settings, *, said: bool | None, **options: Any) -> ServeSettings:
+def serve_settings(
+    settings: Settings, *, said: bool | None, oidc: tuple[str, str, tuple[str, ...]], **options: Any
+) -> ServeSettings:
     """The settings in force; a public address without accounts is refused unless the caller insists."""
     client = Client(settings)
     try:
@@ -18,4 +21,6 @@ def serve_settings(settings: Settings, *, said: bool | None, **options: Any) -> 
         client.close()
     wanted = ServeSettings(**options)
     accounts = wants_accounts(wanted.host, said, wanted.insecure, known)
-    return ServeSettings(**{**options, "accounts": accounts})
+    issuer, client_id, domains = oidc
+    provider = Oidc(issuer, client_id, domains=domains) if issuer else None
+    return replace(wanted, accounts=accounts, oidc=provider)

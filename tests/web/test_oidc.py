@@ -1,0 +1,177 @@
+"""Single sign-on against a small identity provider that really answers over HTTP."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import RSAKey
+
+from mlcd.web.settings import Oidc
+from mlcd.web.site import Site
+from web.people import Person, open_test_site, set_up
+
+
+class Issuer:
+    """Knows one person, and hands out one code."""
+
+    def __init__(self) -> None:
+        self.key = RSAKey.generate_key(2048, {"kid": "1"})
+        self.signing_key = self.key
+        self.claims: dict[str, Any] = {"sub": "42", "preferred_username": "Ada", "email": "ada@red.example"}
+        self.changes: dict[str, Any] = {}
+        self.asked: dict[str, str] = {}
+        self.redeemed: dict[str, str] = {}
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def sign_in(self, person: Person) -> Any:
+        """Do what a browser does: away, and back with a code."""
+        away = person("GET", "/sso", follow_redirects=False)
+        assert away.status_code == 303, away.text
+        query = parse_qs(urlsplit(away.headers["location"]).query)
+        self.asked = {key: values[0] for key, values in query.items()}
+        back = {"state": self.asked["state"], "code": "code-1"}
+        return person("GET", "/sso/callback", params=back, follow_redirects=False)
+
+    def id_token(self) -> str:
+        now = int(time.time())
+        facts = {"iss": self.url, "aud": "mlcd", "iat": now, "exp": now + 60, "nonce": self.asked["nonce"]}
+        return jwt.encode(
+            {"alg": "RS256", "kid": "1"}, {**facts, **self.claims, **self.changes}, self.signing_key
+        )
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        issuer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                answers = {
+                    "/.well-known/openid-configuration": {
+                        "issuer": issuer.url,
+                        "authorization_endpoint": f"{issuer.url}/authorize",
+                        "token_endpoint": f"{issuer.url}/token",
+                        "jwks_uri": f"{issuer.url}/keys",
+                    },
+                    "/keys": {"keys": [issuer.key.as_dict(private=False)]},
+                }
+                self._say(answers[self.path])
+
+            def do_POST(self) -> None:
+                form = self.rfile.read(int(self.headers["content-length"])).decode()
+                issuer.redeemed = {key: values[0] for key, values in parse_qs(form).items()}
+                self._say({"id_token": issuer.id_token()})
+
+            def _say(self, data: Any) -> None:
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(json.dumps(data).encode())
+
+            def log_message(self, *_arguments: object) -> None:
+                pass
+
+        return Handler
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    made = Issuer()
+    yield made
+    made.server.shutdown()
+
+
+@pytest.fixture
+def site(issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setenv("MLCD_OIDC_CLIENT_SECRET", "shared")
+    monkeypatch.setattr(issuer, "changes", {})
+    monkeypatch.setattr(issuer, "signing_key", issuer.key)
+    made = open_test_site(tmp_path / "home", oidc=Oidc(issuer.url, "mlcd"), public_url="http://testserver")
+    yield made
+    made.close()
+
+
+def test_whoever_the_provider_knows_gets_an_account_and_is_a_user(site: Site, issuer: Issuer) -> None:
+    set_up(site)
+    person = Person(site)
+    assert issuer.sign_in(person).status_code == 303
+    assert person.get("/session")["name"] == "ada"
+    assert person.get("/session")["role"] == "user"
+    again = Person(site)
+    issuer.sign_in(again)
+    assert again.get("/session")["name"] == "ada"
+    assert site.client.store.accounts.count() == 2
+
+
+def test_the_code_is_redeemed_with_the_verifier_of_its_challenge(site: Site, issuer: Issuer) -> None:
+    set_up(site)
+    issuer.sign_in(Person(site))
+    digest = hashlib.sha256(issuer.redeemed["code_verifier"].encode()).digest()
+    assert base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == issuer.asked["code_challenge"]
+    assert issuer.redeemed["client_secret"] == "shared"
+    assert issuer.asked["redirect_uri"] == "http://testserver/api/v1/sso/callback"
+
+
+def test_the_first_account_is_not_made_by_single_sign_on(site: Site, issuer: Issuer) -> None:
+    assert issuer.sign_in(Person(site)).status_code == 403
+    assert site.client.store.accounts.count() == 0
+
+
+def test_a_name_that_is_taken_stays_with_who_has_it(
+    site: Site, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_up(site)
+    monkeypatch.setattr(issuer, "changes", {"preferred_username": "Boss"})
+    person = Person(site)
+    assert issuer.sign_in(person).status_code == 400
+    assert person("GET", "/session").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"nonce": "other"}, {"aud": "other"}, {"iss": "https://evil.example"}, {"exp": 1}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_token_for_another_occasion_is_refused(
+    site: Site, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    set_up(site)
+    monkeypatch.setattr(issuer, "changes", changes)
+    assert issuer.sign_in(Person(site)).status_code == 403
+
+
+def test_a_token_signed_by_someone_else_is_refused(
+    site: Site, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_up(site)
+    monkeypatch.setattr(issuer, "signing_key", RSAKey.generate_key(2048, {"kid": "1"}))
+    assert issuer.sign_in(Person(site)).status_code == 403
+
+
+def test_coming_back_without_having_left_is_refused(site: Site, issuer: Issuer) -> None:
+    set_up(site)
+    issuer.sign_in(Person(site))
+    back = {"state": issuer.asked["state"], "code": "code-1"}
+    assert Person(site)("GET", "/sso/callback", params=back).status_code == 403
+
+
+def test_only_addresses_of_the_domain_come_in(
+    issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = Oidc(issuer.url, "mlcd", domains=("red.example",))
+    site = open_test_site(tmp_path / "home", oidc=provider, public_url="http://testserver")
+    set_up(site)
+    assert issuer.sign_in(Person(site)).status_code == 403, "the address is not verified"
+    monkeypatch.setattr(issuer, "changes", {"email_verified": True})
+    assert issuer.sign_in(Person(site)).status_code == 303
+    site.close()
