@@ -25,14 +25,24 @@ _TONES = {
 
 
 @dataclass(frozen=True)
-class _Gauge:
+class Gauge:
     """Something that is used up: how to say it, what used it, and its limit."""
 
     title: str
     show: Callable[[float], str]
-    parts: dict[str, float]
+    parts: dict[str, float]  # search, training, and what is still expected
     limit: float | None
     limit_name: str
+
+    @property
+    def spent(self) -> float:
+        """Used up so far."""
+        return self.parts["search"] + self.parts["training"]
+
+    @property
+    def total(self) -> float:
+        """With what is still expected."""
+        return sum(self.parts.values())
 
 
 def head(view: JobView) -> Html:
@@ -62,19 +72,26 @@ def goal_in_words(goal: Goal) -> str:
 
 def _cards(view: JobView) -> Iterable[Html]:
     done = view.record.state is JobState.SUCCEEDED
-    seconds, usd = _expected(view)
-    goal, spent, search = view.goal, view.spent, view.search
-    times = _parts(search.seconds, spent.seconds, seconds)
-    yield _gauge_card(_Gauge("Time", show_duration, times, goal.deadline_seconds, "deadline"), done)
-    yield _gauge_card(
-        _Gauge("Money", show_usd, _parts(search.usd, spent.usd, usd), goal.budget_usd, "budget"), done
-    )
+    for gauge in gauges_of(view):
+        yield _gauge_card(gauge, done)
     plan = view.record.plan
     if plan is not None:
         yield _card("Deployment", str(plan.deployment), f"{show_usd(plan.deployment.usd_per_hour)} an hour")
     failed = sum(trial.failure is not None for trial in view.trials)
     yield _card(
         "Tried", counted(len(view.trials), "deployment"), f"{failed} failed" if failed else "none failed"
+    )
+
+
+def gauges_of(view: JobView) -> tuple[Gauge, Gauge]:
+    """Time and money, each against its limit."""
+    seconds, usd = _expected(view)
+    goal, spent, search = view.goal, view.spent, view.search
+    times = _parts(search.seconds, spent.seconds, seconds)
+    money = _parts(search.usd, spent.usd, usd)
+    return (
+        Gauge("Time", show_duration, times, goal.deadline_seconds, "deadline"),
+        Gauge("Money", show_usd, money, goal.budget_usd, "budget"),
     )
 
 
@@ -98,9 +115,9 @@ def _expected(view: JobView) -> tuple[float, float]:
     return max(0.0, total[0] - view.spent.seconds), max(0.0, total[1] - view.spent.usd)
 
 
-def _gauge_card(gauge: _Gauge, done: bool) -> Html:
+def _gauge_card(gauge: Gauge, done: bool) -> Html:
     """A bar of search, training and what is still expected, as shares of the limit or of their sum."""
-    show, limit, total = gauge.show, gauge.limit, sum(gauge.parts.values())
+    show, limit, total = gauge.show, gauge.limit, gauge.total
     whole = max(total, limit or 0.0) or 1.0
     bar = [
         tag("i", class_=kind, style=f"width:{100 * part / whole:.2f}%", title=f"{kind}: {show(part)}")
@@ -113,13 +130,12 @@ def _gauge_card(gauge: _Gauge, done: bool) -> Html:
     key = " · ".join(
         f"{kind} {show(part)}" for kind, part in gauge.parts.items() if part or kind != "expected"
     )
-    spent = gauge.parts["search"] + gauge.parts["training"]
-    return _card(gauge.title, show(spent), tag("span", *bar, class_="bar"), key, _verdict(gauge, total, done))
+    return _card(gauge.title, show(gauge.spent), tag("span", *bar, class_="bar"), key, verdict(gauge, done))
 
 
-def _verdict(gauge: _Gauge, total: float, done: bool) -> Html:
+def verdict(gauge: Gauge, done: bool) -> Html:
     """Whether the limit was kept, or as it looks now will be."""
-    name, limit, show = gauge.limit_name, gauge.limit, gauge.show
+    name, limit, show, total = gauge.limit_name, gauge.limit, gauge.show, gauge.total
     if limit is None:
         return tag("span", f"no {name}", class_="quiet")
     if total > limit:

@@ -9,8 +9,8 @@ from mlcd.core.study import Ledger
 from mlcd.core.trial import Trial
 from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import JobStory
-from mlcd.forecast.curves import pareto_front
-from mlcd.report.figures import Figure, Trace, axis, colour, dots, line, scale, symbol, time_unit
+from mlcd.forecast.curves import knee, pareto_front
+from mlcd.report.figures import Figure, Trace, axis, colour, dots, label, line, scale, symbol, time_unit
 from mlcd.report.prospects import Prospect, chosen, prospect_of_trial, prospects
 
 _AIMS = {
@@ -68,7 +68,7 @@ def time_cost_figure(story: JobStory) -> Figure | None:
     for number, name in enumerate(types):
         traces += _of_type([one for one in known if one.deployment.offer.name == name], search, unit, number)
     traces += _limit_lines(story.view.goal, totals, unit)
-    traces += _chosen_mark(story, search, unit)
+    traces += [_knee_mark(known, search, unit), *_chosen_mark(story, search, unit)]
     return Figure(
         f"Time against cost{_beyond(story.view.goal, totals)}",
         (tuple(traces),),
@@ -132,6 +132,15 @@ def _front(known: tuple[Prospect, ...], search: Ledger, unit: float) -> Trace:
     totals = [one.total(search) for one in pareto_front(known)]
     x, y = [total.seconds / unit for total in totals], [total.usd for total in totals]
     return line("best trade-offs", x, y, "var:muted", dash="dot", width=1.5, hoverinfo="skip")
+
+
+def _knee_mark(known: tuple[Prospect, ...], search: Ledger, unit: float) -> Trace:
+    """Where going faster starts to cost much."""
+    bend = knee(pareto_front(known))
+    total = bend.total(search)
+    mark = dots("knee", [total.seconds / unit], [total.usd], "var:ink", "diamond-open", size=18)
+    words = "%{text}<br>%{x:.4g}, %{y:$.4g}<extra>knee</extra>"
+    return {**mark, "text": [label(str(bend.deployment))], "hovertemplate": words}
 
 
 def _of_type(known: list[Prospect], search: Ledger, unit: float, number: int) -> list[Trace]:

@@ -33,8 +33,7 @@ def create_app(site: Site) -> FastAPI:
     faults.install(app)
     app.include_router(api.routers())
     app.include_router(monitoring.router)
-    for router in pages.routers():
-        app.include_router(router)
+    pages.install(app)
     app.add_middleware(
         Doorkeeper,
         hosts_open=site.serve.accounts or site.serve.insecure,

@@ -87,22 +87,33 @@ def _headers(error: MlcdError) -> dict[str, str]:
     return {"Retry-After": "10"} if isinstance(error, errors.TooManyRequestsError) else {}
 
 
-async def _mlcd(_request: Request, error: Exception) -> Response:
+def _shown(
+    request: Request, error: MlcdError, status: int, headers: dict[str, str] | None = None
+) -> Response:
+    """A page for a browser that asked for one; data for everyone else."""
+    asks_for_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+    if asks_for_page and not request.url.path.startswith("/api/"):
+        shown: Response = request.app.state.error_page(request, error, status)
+        return shown
+    return answer(body_of(error), status, headers)
+
+
+async def _mlcd(request: Request, error: Exception) -> Response:
     assert isinstance(error, MlcdError)
-    return answer_of(error)
+    return _shown(request, error, status_of(error), _headers(error))
 
 
-async def _invalid(_request: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
-    return answer(body_of(errors.UserError(f"{place}: {first['msg']}")), 422)
+    return _shown(request, errors.UserError(f"{place}: {first['msg']}"), 422)
 
 
-async def _http(_request: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = errors.NotFoundError if error.status_code == 404 else errors.UserError
-    return answer(body_of(kind(str(error.detail))), error.status_code, dict(error.headers or {}))
+    return _shown(request, kind(str(error.detail)), error.status_code, dict(error.headers or {}))
 
 
 async def _too_deep(_request: Request, _error: Exception) -> Response:
@@ -112,4 +123,4 @@ async def _too_deep(_request: Request, _error: Exception) -> Response:
 async def _crash(request: Request, error: Exception) -> Response:
     """A bug of ours: the trace goes to the log, and nothing of it over the wire."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return answer(body_of(errors.ServerError("The server failed; its log says why.")), 500)
+    return _shown(request, errors.ServerError("The server failed; its log says why."), 500)

@@ -1,10 +1,32 @@
-"""HTML pages. A page's router goes into `routers()`; create_app includes them after the API."""
+"""HTML pages, drawn on the server; a little JavaScript keeps them live and sends what people enter to the API.
+
+    rendering.py   templates, and how values are shown in them; everything is escaped
+    assets.py      scripts, styles and the icon, under an address that changes with their content
+    lists.py       jobs, models, offers, history
+    job.py         one job, live
+    parts.py       the pieces of a job's page that change, drawn once for all who look at it
+    charts.py      its charts as data, reckoned once for all who look at it
+    new.py         a new job in FC²'s four steps; examples.py has programs to begin with
+    people.py      signing in, the first account, the team
+
+State-changing requests go to /api/v1 by `fetch` with the CSRF token that the page carries in its head.
+"""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, FastAPI
+
+from mlcd.web.pages import assets, job, lists, new, people
+from mlcd.web.pages.rendering import error_page
 
 
 def routers() -> list[APIRouter]:
     """The routers of all pages."""
-    return []
+    return [assets.router, lists.router, job.router, new.router, people.router]
+
+
+def install(app: FastAPI) -> None:
+    """Add the pages to the app, and have errors of pages shown as pages."""
+    for router in routers():
+        app.include_router(router, include_in_schema=False)
+    app.state.error_page = error_page

@@ -1,0 +1,46 @@
+"""Scripts, styles and the icon: read once, under an address that changes with their content."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from mlcd.errors import NotFoundError
+
+router = APIRouter()
+
+KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
+
+
+@cache
+def _contents() -> dict[str, bytes]:
+    folder = files("mlcd.web.pages").joinpath("static")
+    return {file.name: file.read_bytes() for file in folder.iterdir() if _kind(file.name)}
+
+
+def _kind(name: str) -> str:
+    return next((kind for ending, kind in KINDS.items() if name.endswith(ending)), "")
+
+
+VERSION = hashlib.sha256(b"".join(content for _, content in sorted(_contents().items()))).hexdigest()[:12]
+
+
+@router.get("/static/{version}/{name}")
+def asset(version: str, name: str) -> Response:
+    """One of our own files, kept by browsers until its content changes."""
+    content = _contents().get(name)
+    if content is None:
+        raise NotFoundError("There is no such file.")
+    headers = _FOREVER if version == VERSION else {}
+    return Response(content, media_type=_kind(name), headers=headers)
+
+
+@router.get("/favicon.ico")
+def icon() -> Response:
+    """The icon, for browsers that do not read the page's head."""
+    return Response(_contents()["icon.svg"], media_type=KINDS[".svg"])

@@ -1,0 +1,50 @@
+"""One job, live."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response, StreamingResponse
+
+from mlcd.core.accounts import Role
+from mlcd.web.api.common import Seen
+from mlcd.web.pages.charts import ChartBook
+from mlcd.web.pages.lists import STREAM, predicts
+from mlcd.web.pages.parts import JobParts
+from mlcd.web.pages.rendering import page
+from mlcd.web.who import Me, SiteOf
+
+router = APIRouter()
+
+
+@router.get("/jobs/{job_id}")
+def job(request: Request, job_id: Seen, site: SiteOf, who: Me) -> Response:
+    """All there is to know of a job."""
+    shown = JobParts(site, job_id).shown()
+    steers = who.role is not Role.VIEWER
+    return page(request, who, "job.html", **shown, steers=steers, predicts=predicts(request))
+
+
+@router.get("/live/jobs/{job_id}")
+async def live(job_id: Seen, site: SiteOf) -> Response:
+    """The pieces of that page as they change (server-sent events)."""
+    chunks = site.hub.follow(f"page/{job_id}", JobParts(site, job_id), 0, ends=False)
+    return StreamingResponse(chunks, media_type="text/event-stream", headers=STREAM)
+
+
+@router.get("/jobs/{job_id}/charts/{which}")
+def charts(
+    request: Request, job_id: Seen, which: Literal["search", "training"], site: SiteOf, _who: Me
+) -> Response:
+    """The charts of that page as data."""
+    return Response(_book(request).charts(site.client, job_id, which), media_type="application/json")
+
+
+def _book(request: Request) -> ChartBook:
+    """This process's charts."""
+    state = request.app.state
+    if not hasattr(state, "charts"):
+        state.charts = ChartBook()
+    book: ChartBook = state.charts
+    return book

@@ -1,0 +1,160 @@
+"""Lists: jobs (live), models, offers, history."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from mlcd import registry
+from mlcd.core.listing import JobLine, Page
+from mlcd.core.machines import Offer
+from mlcd.core.run import JobState
+from mlcd.errors import MlcdError
+from mlcd.web.api.common import Cursor
+from mlcd.web.pages.rendering import page, part
+from mlcd.web.site import Site
+from mlcd.web.streams import News, event
+from mlcd.web.who import Me, SiteOf, owners_of
+
+router = APIRouter()
+
+PAGE = 25
+STREAM = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
+_BUSY = (JobState.SEARCHING, JobState.TRAINING)
+
+State = Annotated[str, Query(pattern=rf"^({'|'.join(JobState)})?$")]
+Words = Annotated[str, Query(max_length=100)]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which jobs are to be listed."""
+
+    owners: frozenset[str] | None
+    state: str
+    words: str
+    cursor: str | None
+
+    @property
+    def key(self) -> str:
+        """Tells this list from every other."""
+        whose = "*" if self.owners is None else ",".join(sorted(self.owners))
+        return f"list/{whose}/{self.state}/{self.cursor or ''}/{self.words}"
+
+    def address(self, path: str, cursor: str | None) -> str:
+        """Of this list from that place on."""
+        asked = {"state": self.state, "q": self.words, "cursor": cursor or ""}
+        filled = {key: value for key, value in asked.items() if value}
+        return f"{path}?{urlencode(filled)}" if filled else path
+
+    def found(self, site: Site) -> Page[JobLine]:
+        """The jobs."""
+        states = [JobState(self.state)] if self.state else None
+        return site.client.lines(
+            states=states, words=self.words, cursor=self.cursor, limit=PAGE, owners=self.owners
+        )
+
+
+@router.get("/")
+def home() -> Response:
+    """The jobs are where one begins."""
+    return RedirectResponse("/jobs", 303)
+
+
+@router.get("/jobs")
+def jobs(
+    request: Request, site: SiteOf, who: Me, state: State = "", q: Words = "", cursor: Cursor = None
+) -> Response:
+    """Jobs, newest first."""
+    choice = Choice(owners_of(site, who), state, q, cursor)
+    found = choice.found(site)
+    return page(
+        request,
+        who,
+        "jobs.html",
+        found=found,
+        choice=choice,
+        states=list(JobState),
+        live=choice.address("/live/jobs", cursor),
+        older=choice.address("/jobs", found.next) if found.next else "",
+        show_owner=choice.owners is None and site.serve.accounts,
+    )
+
+
+@router.get("/live/jobs")
+async def live_jobs(
+    site: SiteOf, who: Me, state: State = "", q: Words = "", cursor: Cursor = None
+) -> Response:
+    """The rows of that page as they change (server-sent events)."""
+    choice = Choice(owners_of(site, who), state, q, cursor)
+    shown = choice.owners is None and site.serve.accounts
+    chunks = site.hub.follow(choice.key, _Rows(site, choice, shown), 0, ends=False)
+    return StreamingResponse(chunks, media_type="text/event-stream", headers=STREAM)
+
+
+class _Rows:
+    """A page of the list, drawn."""
+
+    def __init__(self, site: Site, choice: Choice, show_owner: bool) -> None:
+        self._site = site
+        self._choice = choice
+        self._show_owner = show_owner
+
+    def __call__(self, _after: int) -> News:
+        found = self._choice.found(self._site)
+        rows = part("parts/job_rows.html", found=found, show_owner=self._show_owner)
+        resting = not any(line.state in _BUSY for line in found.items)
+        return News(snapshot=event("parts", {"parts": {"rows": rows}}), over=resting)
+
+
+@router.get("/models")
+def models(request: Request, site: SiteOf, who: Me, cursor: Cursor = None) -> Response:
+    """What trainings handed back, newest first."""
+    done = (JobState.SUCCEEDED,)
+    found = site.client.lines(states=done, cursor=cursor, limit=PAGE, owners=owners_of(site, who))
+    views = [site.client.view(line.id) for line in found.items]
+    older = f"/models?cursor={found.next}" if found.next else ""
+    return page(request, who, "models.html", views=views, older=older, predicts=predicts(request))
+
+
+def predicts(request: Request) -> bool:
+    """Whether this server can try models out."""
+    wanted = "/jobs/{job_id}/predict"
+    return any(getattr(route, "path", "") == wanted for route in request.app.routes)
+
+
+@router.get("/offers")
+def offers(
+    request: Request, site: SiteOf, who: Me, cloud: Annotated[str, Query(max_length=100)] = ""
+) -> Response:
+    """What the clouds sell now."""
+    names = [name for name in clouds_of(site) if name != "replay"]
+    found: list[Offer] = []
+    problems: list[MlcdError] = []
+    for name in [cloud] if cloud in names else names:
+        try:
+            found += site.client.offers(name)
+        except MlcdError as error:  # one cloud that cannot be asked does not hide the others
+            problems.append(error)
+    now = time.time()
+    return page(
+        request, who, "offers.html", offers=found, clouds=names, cloud=cloud, problems=problems, now=now
+    )
+
+
+def clouds_of(site: Site) -> Collection[str]:
+    """Where jobs may run."""
+    return site.serve.clouds or registry.names("clouds")
+
+
+@router.get("/history")
+def history(request: Request, site: SiteOf, who: Me) -> Response:
+    """What earlier jobs tried and chose."""
+    lessons = site.client.lessons(limit=PAGE * 2, owners=owners_of(site, who))
+    return page(request, who, "history.html", lessons=lessons)

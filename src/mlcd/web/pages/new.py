@@ -1,0 +1,101 @@
+"""A new job in FC²'s four steps: code, model, data, resources."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from mlcd import registry
+from mlcd.core.accounts import Upload
+from mlcd.core.machines import Offer
+from mlcd.errors import MlcdError
+from mlcd.web.pages.examples import Example, example, examples, read_keys
+from mlcd.web.pages.lists import clouds_of
+from mlcd.web.pages.rendering import page
+from mlcd.web.site import Site
+from mlcd.web.submission import Body
+from mlcd.web.who import Actor, Maker, SiteOf
+from mlcd.web.wire import answer
+
+router = APIRouter()
+
+STRATEGIES = {  # the first are what most people want
+    "auto": "looks as long as looking pays (recommended)",
+    "heterbo": "Bayesian search that minds the price of looking (HeterBO)",
+    "cost-opt": "as many of the cheapest machines as the hourly price allows (FC²)",
+    "time-opt": "as many of the dearest machines as the hourly price allows (FC²)",
+    "scala-opt": "as many workers as the network carries (FC²)",
+    "scala-opt-m": "the same for a machine type that you choose (FC²)",
+    "cherrypick": "Bayesian search for the cheapest (CherryPick)",
+    "convbo": "plain Bayesian search",
+    "paleo": "a performance model, no search (Paleo)",
+    "exhaustive": "tries everything",
+    "random": "tries at random",
+}
+
+
+class FileText(Body):
+    """A job file, or some keys of one."""
+
+    text: str = Field(max_length=200_000)
+
+
+@router.get("/new")
+def new(request: Request, site: SiteOf, who: Maker) -> Response:
+    """The four steps on one page."""
+    known = registry.names("searchers")
+    strategies = {name: about for name, about in STRATEGIES.items() if name in known}
+    strategies |= {name: "" for name in known if name not in strategies}
+    return page(
+        request,
+        who,
+        "new.html",
+        strategies=strategies,
+        platforms=registry.names("platforms"),
+        clouds=clouds_of(site),
+        cloud=site.client.settings.cloud,
+        examples=examples(),
+        uploads=site.client.store.service.uploads(who.name, None, 20),
+        secrets=list(site.client.store.service.secrets(who.name)),
+        instances=sorted({offer.instance.name for offer in _offers(site)}),
+        upload_bytes=site.serve.upload_bytes,
+    )
+
+
+@router.post("/new/read")
+def read(sent: FileText, _who: Maker) -> Response:
+    """The keys in a job file's text."""
+    return answer({"job": read_keys(sent.text)})
+
+
+@router.post("/new/examples/{name}")
+async def take_example(name: str, site: SiteOf, who: Maker) -> Response:
+    """An example as an upload of one's own, with its job file."""
+    chosen = example(name)
+    received = await site.uploads.receive(f"{name}.tar", _chunks(chosen.packed()))
+    kept = Upload(received.id, who.name, received.name, received.bytes, time.time())
+    return await run_in_threadpool(_keep, site, who, chosen, kept)
+
+
+def _keep(site: Site, _who: Actor, chosen: Example, kept: Upload) -> Response:
+    site.client.store.service.add_upload(kept)
+    job: dict[str, Any] = {key: value for key, value in chosen.job().items() if key != "workdir"}
+    return answer({"job": job, "upload": kept, "contents": site.uploads.contents(kept.id)})
+
+
+async def _chunks(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+
+
+def _offers(site: Site) -> list[Offer]:
+    """What the usual cloud sells, for the choice by hand; one that cannot be asked now leaves it empty."""
+    try:
+        return site.client.offers()
+    except MlcdError:
+        return []
