@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from bench_worlds import FAST, SLOW, one, small_case
 
+from bench_worlds import FAST, SLOW, one, small_case
 from mlcd.bench.elastic import train_elastically
 from mlcd.bench.episode import after_probe
 from mlcd.bench.protocol import Rules, Scenario, set_problem
