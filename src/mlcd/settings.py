@@ -7,6 +7,13 @@ The file is $XDG_CONFIG_HOME/mlcd/config.toml (or $MLCD_HOME/config.toml):
     [local]
     usd_per_core_hour = 0.04
     usd_per_gpu_hour = 1.2
+
+    [notify]
+    email = "team@example.org"
+    smtp_host = "mail.example.org"
+
+    [predict]
+    memory_gib = 8.0
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +39,39 @@ class LocalSettings:
 
 
 @dataclass(frozen=True)
+class NotifySettings:
+    """Who is told of every job, and the means of telling anyone."""
+
+    webhook: str = field(default="", repr=False)  # a URL; it may hold a secret
+    slack: str = field(default="", repr=False)
+    email: str = ""
+    events: str = ""  # 'finished, failed'; empty: all
+    webhook_key: str = field(default="", repr=False)  # signs what is sent to the webhook
+    link: str = ""  # where people find the pages of a server: https://mlcd.example.org
+    allow_private: bool = False  # jobs of accounts may have addresses told that only this network reaches
+    timeout_seconds: float = 10.0
+    smtp_host: str = ""
+    smtp_port: int = 587
+    smtp_security: str = "starttls"  # or 'tls' from the first byte, or 'none'
+    smtp_user: str = ""
+    smtp_password: str = field(default="", repr=False)
+    smtp_from: str = "mlcd@localhost"
+
+
+@dataclass(frozen=True)
+class PredictSettings:
+    """What a model that is tried may take of this computer."""
+
+    memory_gib: float = 4.0
+    request_seconds: float = 30.0
+    start_seconds: float = 120.0  # to load the model
+    idle_seconds: float = 300.0  # nobody asks for that long: its process ends
+    processes: int = 4  # at once
+    threads: int = 1  # of each
+    answer_mib: float = 16.0
+
+
+@dataclass(frozen=True)
 class Settings:
     """Everything that is configured outside a job."""
 
@@ -39,6 +79,8 @@ class Settings:
     store: str = ""  # database URL; empty: SQLite in the home
     cloud: str = "local"
     local: LocalSettings = LocalSettings()
+    notify: NotifySettings = NotifySettings()
+    predict: PredictSettings = PredictSettings()
 
     @property
     def store_url(self) -> str:
@@ -56,17 +98,26 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     env = os.environ if environ is None else environ
     file = _config_file(env)
     table = _read_toml(file)
-    local = table.pop("local", {})
-    _refuse_unknown(file, table, {"store", "cloud"})
-    _refuse_unknown(file, local, {field.name for field in fields(LocalSettings)})
+    sections = {name: _section(file, table, name, kind, env) for name, kind in _SECTIONS.items()}
+    _refuse_unknown(file, table, {"store", "cloud", *_SECTIONS})
     return Settings(
         home=_home(env),
         store=str(env.get("MLCD_STORE", table.get("store", ""))),
         cloud=str(env.get("MLCD_CLOUD", table.get("cloud", "local"))),
-        local=LocalSettings(
-            **{field.name: _number(env, field.name, local, field.default) for field in fields(LocalSettings)}
-        ),
+        **sections,
     )
+
+
+_SECTIONS: dict[str, Any] = {"local": LocalSettings, "notify": NotifySettings, "predict": PredictSettings}
+
+
+def _section(file: Path, table: Mapping[str, Any], name: str, kind: Any, env: Mapping[str, str]) -> Any:
+    """One table of the file, with what the environment says otherwise."""
+    given = table.get(name, {})
+    if not isinstance(given, dict):
+        raise UserError(f"{file}: '{name}' is not a table.", f"Write [{name}] and its settings below.")
+    _refuse_unknown(file, given, {each.name for each in fields(kind)})
+    return kind(**{each.name: _value(env, name, each, given) for each in fields(kind)})
 
 
 def _home(env: Mapping[str, str]) -> Path:
@@ -98,13 +149,29 @@ def _refuse_unknown(file: Path, table: Mapping[str, Any], known: set[str]) -> No
             raise UserError(f"{file}: unknown setting '{key}'.", did_you_mean(key, known))
 
 
-def _number(env: Mapping[str, str], name: str, table: Mapping[str, Any], default: Any) -> Any:
-    variable = f"MLCD_LOCAL_{name.upper()}"
-    value = env.get(variable, table.get(name, default))
+def _value(env: Mapping[str, str], section: str, setting: Field[Any], table: Mapping[str, Any]) -> Any:
+    variable = f"MLCD_{section}_{setting.name}".upper()
+    value = env.get(variable, table.get(setting.name, setting.default))
+    what = f"Setting {section}.{setting.name} ({variable})"
+    if isinstance(setting.default, str):
+        return str(value)
+    if isinstance(setting.default, bool):
+        return _yes_or_no(what, value)
+    return _number(what, value, type(setting.default))
+
+
+def _yes_or_no(what: str, value: Any) -> bool:
+    words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
+    if str(value).lower() not in words:
+        raise UserError(f"{what} is '{value}', neither true nor false.")
+    return words[str(value).lower()]
+
+
+def _number(what: str, value: Any, kind: type) -> Any:
     try:
-        number = type(default)(value)
+        number = kind(value)
     except (TypeError, ValueError) as error:
-        raise UserError(f"Setting local.{name} ({variable}) is '{value}', not a number.") from error
-    if number < 0:
-        raise UserError(f"Setting local.{name} ({variable}) is {number}; it must not be negative.")
+        raise UserError(f"{what} is '{value}', not a number.") from error
+    if not number >= 0:
+        raise UserError(f"{what} is {number}; it must not be negative.")
     return number

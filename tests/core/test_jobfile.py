@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mlcd.core.goal import Aim
 from mlcd.core.job import BatchSizes, Direction, Job, NodeRange, Resources
 from mlcd.core.jobfile import LoadedJob, job_from_dict, load_job, parse_job
+from mlcd.core.notices import Channel, Recipient
 from mlcd.core.serial import from_json, to_json
 from mlcd.errors import InvalidJobError
 
@@ -183,7 +184,7 @@ progress: 'step (?P<step>\\d+)'
 outputs: ["model/*", metrics.json]
 platform: pytorch
 cloud: replay
-on_event: notify
+on_event: https://example.org/hook
 """
 
 
@@ -202,7 +203,8 @@ def test_our_keys_are_read() -> None:
     assert found.checkpoint.path == "out/checkpoints"
     assert found.outputs == ("model/*", "metrics.json")
     assert (found.platform, found.cloud) == ("pytorch", "replay")
-    assert loaded.notices == ("on_event is not used by mlcd.",)
+    assert found.on_event == (Recipient(Channel.WEBHOOK, "https://example.org/hook"),)
+    assert loaded.notices == ()
     assert from_json(Job, to_json(found)) == found
 
 

@@ -21,7 +21,7 @@ from mlcd.cli.main import app
 from mlcd.core.jobfile import parse_job
 
 SMALLEST_JOB = "run: python train.py\nwork: {samples: 1000}\n"
-ENVIRON = {"HF_TOKEN": "hidden"}
+ENVIRON = {"HF_TOKEN": "hidden", "SLACK_URL": "https://example.org/hidden"}
 
 
 def commands() -> list[tuple[str, str]]:

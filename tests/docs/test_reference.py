@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
@@ -18,7 +19,7 @@ from mlcd.catalog.traces import REQUIRED
 from mlcd.cli import door
 from mlcd.clouds.replay.options import NAMES as REPLAY_OPTIONS
 from mlcd.core.jobkeys import UNUSED, UNUSED_RESOURCES, JobKeys, Keys
-from mlcd.settings import LocalSettings
+from mlcd.settings import Settings
 
 ROW = re.compile(r"^\| `(?P<key>[\w.]+)` \| (?P<value>.*?) \| (?P<default>.*?) \| ", re.MULTILINE)
 LONG_FORMS = {"batch_size.sizes", "batch_size.accumulate"}  # of a key that is read by one function
@@ -26,6 +27,16 @@ LONG_FORMS = {"batch_size.sizes", "batch_size.accumulate"}  # of a key that is r
 
 def page(name: str) -> str:
     return (DOCS / "reference" / name).read_text(encoding="utf-8")
+
+
+def settings_in_sections() -> list[tuple[str, str, object]]:
+    """Section, name and default of every setting in a table of the file."""
+    return [
+        (name, field.name, field.default)
+        for name, section in vars(Settings(home=ROOT)).items()
+        if is_dataclass(section)
+        for field in fields(section)
+    ]
 
 
 def job_file_rows() -> dict[str, str]:
@@ -90,11 +101,11 @@ def test_a_strategy_is_described(name: str) -> None:
     assert f"`{name}`" in page("job-file.md").partition("### Strategies")[2].partition("\n## ")[0]
 
 
-@pytest.mark.parametrize("name", list(LocalSettings.__dataclass_fields__))
-def test_a_setting_is_described_with_its_default(name: str) -> None:
-    default = LocalSettings.__dataclass_fields__[name].default
-    row = rf"\| `local\.{name}` \| `MLCD_LOCAL_{name.upper()}` \| `{re.escape(str(default))}` \|"
-    assert re.search(row, page("settings.md"))
+@pytest.mark.parametrize(("section", "name", "default"), settings_in_sections())
+def test_a_setting_is_described_with_its_default(section: str, name: str, default: object) -> None:
+    variable = f"MLCD_{section}_{name}".upper()
+    shown = "(none|all)" if default == "" else f"`{re.escape(str(default))}`"
+    assert re.search(rf"\| `{section}\.{name}` \| `{variable}` \| {shown} \|", page("settings.md"))
 
 
 def test_every_variable_that_a_program_is_given_is_described() -> None:

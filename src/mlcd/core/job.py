@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from mlcd.core.goal import Aim
+from mlcd.core.notices import Recipient
 
 
 class Direction(StrEnum):
@@ -167,3 +168,4 @@ class Job:
     progress: ProgressSettings = ProgressSettings()
     elastic: bool = True  # the training may move to another deployment, where it can checkpoint
     cloud: str = "local"
+    on_event: tuple[Recipient, ...] = ()  # who is told of what happens to it

@@ -11,7 +11,9 @@ from typing import Any
 
 from pydantic import ValidationInfo
 
+from mlcd.core import jobnotices
 from mlcd.core import jobvalues as read
+from mlcd.core.notices import Recipient
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,16 @@ def read_deadline(value: Any, info: ValidationInfo) -> datetime | float:
     if isinstance(deadline, datetime) and deadline.timestamp() <= _around(info).now:
         raise ValueError(f"{read.shown(value)} is in the past")
     return deadline
+
+
+def read_recipients(value: Any, info: ValidationInfo) -> tuple[Recipient, ...]:
+    """Who is told; the secrets that this takes must be among the job's."""
+    found = jobnotices.recipients(value)
+    known = info.data.get("secrets") or _around(info).secrets
+    for name in (name for one in found for name in one.secret_names):
+        if name not in known:
+            raise ValueError(f"it needs the secret '{name}', which 'secrets' does not name")
+    return found
 
 
 def read_mounts(value: Any, info: ValidationInfo) -> dict[str, str]:

@@ -62,6 +62,7 @@ def build_job(keys: JobKeys, around: Surroundings) -> tuple[Job, dict[str, str]]
         progress=ProgressSettings(**dict(keys.progress)),
         elastic=keys.elastic,
         cloud=keys.cloud,
+        on_event=keys.on_event,
     )
     return job, secrets
 

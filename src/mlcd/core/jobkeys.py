@@ -30,6 +30,7 @@ from mlcd.core.job import (
     ProgressSettings,
     SearchSettings,
 )
+from mlcd.core.notices import Recipient
 
 # Keys of a SkyPilot task that mlcd understands and has no use for.
 UNUSED = frozenset(
@@ -46,7 +47,6 @@ UNUSED = frozenset(
         "managed_secrets",
         "api_server_access",
         "_metadata",
-        "on_event",
     }
 )
 UNUSED_RESOURCES = frozenset(
@@ -242,3 +242,4 @@ class JobKeys(Keys):
     platform: Annotated[str, PlainValidator(read.filled_text)] = ""
     elastic: Annotated[bool, PlainValidator(read.yes_or_no)] = True
     cloud: Annotated[str, PlainValidator(read.filled_text)] = "local"
+    on_event: Annotated[tuple[Recipient, ...], PlainValidator(around.read_recipients)] = ()

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mlcd.core.job import Job, Resources, Work
+from mlcd.core.notices import Recipient
 
 
 def job_to_dict(job: Job) -> dict[str, Any]:
@@ -35,6 +36,7 @@ def job_to_dict(job: Job) -> dict[str, Any]:
         "learning_rate": _without_nothing(asdict(job.learning_rate)),
         "elastic": job.elastic,
         "cloud": job.cloud,
+        "on_event": [_recipient(each) for each in job.on_event],
     }
     return {key: value for key, value in keys.items() if value not in ("", None, [], {}, ())}
 
@@ -58,6 +60,13 @@ def _amount(least: float, exact: bool) -> str:
 
 def _work(work: Work) -> dict[str, Any]:
     return _without_nothing(asdict(work))
+
+
+def _recipient(recipient: Recipient) -> dict[str, Any]:
+    events = [each.value for each in recipient.occasions]
+    return _filled(
+        {recipient.channel.value: recipient.address, "events": events, "sign_with": recipient.sign_with}
+    )
 
 
 def _deadline(job: Job) -> str | float | None:

@@ -86,7 +86,7 @@ class Event:
     number: int
     job_id: str
     at: float
-    kind: str  # "probe", "trial", "plan", "attempt", "progress", "decision", "state", "warning"
+    kind: str  # "probe", "trial", "plan", "attempt", "progress", "decision", "state", "warning", "notice"
     message: str
     data: dict[str, Any] = field(default_factory=dict)
 

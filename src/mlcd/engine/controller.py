@@ -20,6 +20,7 @@ from mlcd.core.units import show_duration, show_usd
 from mlcd.engine.control import controlling
 from mlcd.engine.desk import Desk, job_folder
 from mlcd.engine.ending import end_task
+from mlcd.engine.observing import observed
 from mlcd.engine.searching import StopAskedError, open_search
 from mlcd.engine.secrets import forget_secrets, read_secrets, redact, scrub_logs
 from mlcd.engine.training import Training
@@ -32,9 +33,10 @@ CANCELLED = 103
 
 def drive(store: Store, settings: Settings, job_id: str) -> JobRecord:
     """Take the job as far as it goes now, unless another controller is at work on it."""
-    with controlling(store, job_id) as token:
+    with observed(store, settings, job_id) as begin, controlling(store, job_id) as token:
         if token is None:
             return store.job(job_id)
+        begin()
         record = store.job(job_id)
         cloud = open_cloud(settings, record)
         try:

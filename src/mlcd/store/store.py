@@ -192,6 +192,22 @@ class Store:
             jobs.lock(connection, job_id)
             return history.add_event(connection, job_id, at, kind, message, dict(data or {}))
 
+    def add_event_once(
+        self, job_id: str, at: float, kind: str, message: str, data: Mapping[str, Any]
+    ) -> Event | None:
+        """Keep an event unless one of that kind and with these data is there; None: it is.
+
+        `at` is on the wall's clock; in a job that lives by another, it is the moment of its newest event.
+        """
+        with self._database.writing() as connection:
+            record = jobs.lock(connection, job_id)
+            known = history.events_after(connection, job_id, 0, None)
+            if any(event.kind == kind and event.data == dict(data) for event in known):
+                return None
+            if record.virtual_clock:
+                at = known[-1].at if known else record.submitted_at
+            return history.add_event(connection, job_id, at, kind, message, dict(data))
+
     def events(self, job_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
         """Events in order, from the one after that number."""
         with self._database.reading() as connection:

@@ -1,0 +1,93 @@
+"""Connections to addresses that others have named: http and https only, no redirects, and where it matters
+only to hosts of the public internet. The address that was looked up and judged is the one that is connected to.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import socket
+import ssl
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from mlcd.errors import UserError
+
+MOST_ANSWER_BYTES = 64 * 1024  # of an answer nothing but its status matters
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server said."""
+
+    status: int
+    reason: str
+
+    @property
+    def good(self) -> bool:
+        """Whether it took what was sent."""
+        return 200 <= self.status < 300
+
+    @property
+    def passing(self) -> bool:
+        """Whether trying again may help."""
+        return self.status == 429 or self.status >= 500
+
+
+class SentWithoutAnswerError(Exception):
+    """It was sent, and nothing came back: it may have arrived."""
+
+
+def post(url: str, body: bytes, headers: dict[str, str], timeout_seconds: float, anywhere: bool) -> Answer:
+    """Send it once. OSError: it was not sent; SentWithoutAnswerError: it may have been."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    raw = socket.create_connection(_place(host, port, anywhere), timeout_seconds)
+    connection = http.client.HTTPConnection(host, port, timeout=timeout_seconds)
+    try:
+        secure = parts.scheme == "https"
+        connection.sock = (
+            ssl.create_default_context().wrap_socket(raw, server_hostname=host) if secure else raw
+        )
+        return _exchange(connection, parts._replace(scheme="", netloc="").geturl() or "/", body, headers)
+    finally:
+        connection.close()
+        raw.close()
+
+
+def _exchange(
+    connection: http.client.HTTPConnection, target: str, body: bytes, headers: dict[str, str]
+) -> Answer:
+    connection.request("POST", target, body, headers)
+    try:
+        answer = connection.getresponse()
+        answer.read(MOST_ANSWER_BYTES)
+    except (OSError, http.client.HTTPException) as error:
+        raise SentWithoutAnswerError(str(error) or type(error).__name__) from error
+    return Answer(answer.status, answer.reason)
+
+
+def _place(host: str, port: int, anywhere: bool) -> tuple[str, int]:
+    """The address of a host; a private one is refused unless anything goes."""
+    found = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    if not anywhere and not all(is_public(address) for address in found):
+        raise UserError(
+            f"'{host}' is an address of this network, which jobs of accounts may not have asked.",
+            "An admin may allow it: allow_private in the settings of [notify].",
+        )
+    return found[0], port
+
+
+def is_public(address: str) -> bool:
+    """Whether it is a host of the public internet, and not this computer, its network or its cloud's own."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        if inner is not None:
+            return is_public(str(inner))
+        if ip in ipaddress.ip_network("64:ff9b::/96"):  # an IPv4 address behind a translator
+            return is_public(str(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)))
+    return ip.is_global and not ip.is_multicast

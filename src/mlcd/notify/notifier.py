@@ -1,0 +1,99 @@
+"""Looks at a job and tells each target of each thing at most once, whoever drove the job before."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+
+from mlcd.core.live import Live
+from mlcd.core.notices import Occasion
+from mlcd.core.records import JobRecord
+from mlcd.errors import UserError
+from mlcd.notify.delivery import NotDeliveredError, deliver
+from mlcd.notify.messages import Message
+from mlcd.notify.occurrences import Occurrence, occurrences
+from mlcd.notify.targets import Target, targets_of
+from mlcd.settings import NotifySettings, Settings
+from mlcd.store import Store
+
+LOOKS_AT_RISK = 3  # in a row: a forecast that was bad for a moment is no reason to wake anyone
+
+
+def open_notifier(
+    store: Store, settings: Settings, record: JobRecord, secrets: Mapping[str, str]
+) -> Notifier | None:
+    """The notifier of a job; None: nobody wants to be told. Who cannot be told is named in a warning."""
+    targets = []
+    for found in targets_of(settings.notify, record, secrets):
+        if isinstance(found, Target):
+            targets.append(found)
+        else:
+            store.add_event_once(record.id, time.time(), "warning", found.message, {"notify": found.message})
+    return Notifier(store, settings.notify, record.id, targets) if targets else None
+
+
+class Notifier:
+    """An observer: looked through from a thread of its own, so it may take its time."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: NotifySettings,
+        job_id: str,
+        targets: list[Target],
+        send: Callable[[NotifySettings, Target, Message], None] = deliver,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._job_id = job_id
+        self._targets = targets
+        self._send = send
+        self._told: set[tuple[str, str]] = set()  # spares the store a question
+        self._looks_at_risk = 0
+
+    def look(self) -> None:
+        """Tell what is new."""
+        record, live = self._store.job(self._job_id), self._store.live(self._job_id)
+        spent_usd = self._store.spent(self._job_id)
+        for occurrence in self._steady(occurrences(record, live, spent_usd)):
+            for target in self._targets:
+                if occurrence.occasion in target.occasions:
+                    self._tell(target, occurrence, record, live, spent_usd)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _steady(self, found: list[Occurrence]) -> list[Occurrence]:
+        at_risk = any(each.occasion is Occasion.DEADLINE for each in found)
+        self._looks_at_risk = self._looks_at_risk + 1 if at_risk else 0
+        sure = self._looks_at_risk >= LOOKS_AT_RISK
+        return [each for each in found if sure or each.occasion is not Occasion.DEADLINE]
+
+    def _tell(
+        self, target: Target, occurrence: Occurrence, record: JobRecord, live: Live | None, spent_usd: float
+    ) -> None:
+        """Write down that they are told, then tell them: a kill in between costs a message, never doubles one."""
+        data = {"event": occurrence.occasion.value, "key": occurrence.key, "to": target.name}
+        mark = (target.name, f"{occurrence.occasion}/{occurrence.key}")
+        if mark in self._told:
+            return
+        self._told.add(mark)
+        words = f"Telling {target.name}: {occurrence.occasion}"
+        if self._store.add_event_once(self._job_id, time.time(), "notice", words, data) is None:
+            return
+        message = self._message(target, occurrence, record, live, spent_usd)
+        try:
+            self._send(self._settings, target, message)
+        except (NotDeliveredError, UserError) as error:
+            words = f"{target.name} was not told of '{occurrence.occasion}': {error}"
+            self._store.add_event_once(self._job_id, time.time(), "warning", words, data)
+
+    def _message(
+        self, target: Target, occurrence: Occurrence, record: JobRecord, live: Live | None, spent_usd: float
+    ) -> Message:
+        what = f"{record.id}/{occurrence.occasion}/{occurrence.key}/{target.name}"
+        delivery = hashlib.sha256(what.encode()).hexdigest()[:24]
+        base = self._settings.link.rstrip("/")
+        link = f"{base}/jobs/{record.id}" if base else ""
+        return Message(occurrence, record, live, spent_usd, time.time(), delivery, link)

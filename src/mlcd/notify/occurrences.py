@@ -1,0 +1,70 @@
+"""What there is to tell of a job as it stands. Pure: the same job, the same answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlcd.core.live import Live
+from mlcd.core.notices import Occasion
+from mlcd.core.records import JobRecord
+from mlcd.core.run import JobState
+from mlcd.core.task import TaskKind
+from mlcd.core.units import show_duration, show_usd
+
+BUDGET_SHARE = 0.8
+_ENDS = {
+    JobState.SUCCEEDED: Occasion.FINISHED,
+    JobState.FAILED: Occasion.FAILED,
+    JobState.PAUSED: Occasion.PAUSED,
+}
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """Something to tell, once."""
+
+    occasion: Occasion
+    key: str  # the same for the same thing, whoever looks: a second failure is another thing than the first
+    message: str  # in one line
+
+
+def occurrences(record: JobRecord, live: Live | None, spent_usd: float) -> list[Occurrence]:
+    """All that is worth telling now; what was told before is the caller's to know."""
+    found = (_end(record, spent_usd), _budget(record, spent_usd), _deadline(record, live))
+    return [each for each in found if each is not None]
+
+
+def _end(record: JobRecord, spent_usd: float) -> Occurrence | None:
+    occasion = _ENDS.get(record.state)
+    if occasion is None or record.ended_at is None:
+        return None
+    took = show_duration(max(0.0, record.ended_at - record.submitted_at))
+    what = {Occasion.FINISHED: "is done", Occasion.FAILED: "failed", Occasion.PAUSED: "paused"}[occasion]
+    why = "" if occasion is Occasion.FINISHED else f": {_first_line(record.error)}"
+    cost = f"{took} and {show_usd(spent_usd)} in all"
+    return Occurrence(occasion, f"{record.ended_at!r}", f"{record.job.name} {what} ({cost}){why}")
+
+
+def _budget(record: JobRecord, spent_usd: float) -> Occurrence | None:
+    budget = record.budget_usd
+    if budget is None or budget <= 0 or spent_usd < BUDGET_SHARE * budget or not record.state.active:
+        return None
+    share = f"{spent_usd / budget:.0%} of its budget ({show_usd(spent_usd)} of {show_usd(budget)})"
+    return Occurrence(Occasion.BUDGET, f"{budget!r}", f"{record.job.name} has spent {share}")
+
+
+def _deadline(record: JobRecord, live: Live | None) -> Occurrence | None:
+    """The forecast of a training at work passes the deadline."""
+    if record.deadline_at is None or record.state is not JobState.TRAINING:
+        return None
+    if live is None or live.kind is not TaskKind.TRAINING or live.total_seconds is None:
+        return None
+    late = live.total_seconds - (record.deadline_at - record.submitted_at)
+    if late <= 0:
+        return None
+    message = f"{record.job.name} is expected {show_duration(late)} after its deadline"
+    return Occurrence(Occasion.DEADLINE, f"{record.deadline_at!r}", message)
+
+
+def _first_line(text: str) -> str:
+    return text.splitlines()[0] if text else "no reason is known"
