@@ -379,3 +379,48 @@ def test_two_ranks_and_one_process_that_splits_find_the_same_noise(tmp_path: Pat
     for found in (alone, together):
         assert found[GRAD_NOISE] == pytest.approx((0.5 + ratio) / (1 + ratio), rel=0.05)
         assert found[NOISE_SCALE] == pytest.approx(201, rel=0.4)
+
+
+ACCUMULATING = """
+import contextlib, hashlib, os, time
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(32, 3))
+trained = torch.nn.parallel.DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+torch.manual_seed(dist.get_rank())
+for step in range(40):
+    for part in range(2):
+        x = torch.randn(6, 8)
+        with trained.no_sync() if part == 0 else contextlib.nullcontext():
+            torch.nn.functional.cross_entropy(trained(x), x[:, :3].argmax(1)).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+weights = b"".join(one.detach().numpy().tobytes() for one in model.parameters())
+print(hashlib.sha256(weights).hexdigest())
+time.sleep(1.2)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_ranks_that_accumulate_train_the_same_bit_for_bit(tmp_path: Path) -> None:
+    printed = []
+    for noise in (0, 1):
+        folder = tmp_path / str(noise)
+        folder.mkdir()
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "GLOO_SOCKET_IFNAME": "lo"}
+        processes = [
+            start(ACCUMULATING, folder, RANK=rank, WORLD_SIZE=2, MLCD_NOISE=noise, **place)
+            for rank in range(2)
+        ]
+        printed += [finish(process) for process in processes]
+    assert len(set(printed)) == 1, printed
+    found = [line["metrics"] for line in lines(tmp_path / "1" / "progress") if "metrics" in line]
+    assert found[-1][NOISE_GROUPS] == 2
+    assert 0.5 <= found[-1][GRAD_NOISE] <= 1
+    assert not any("metrics" in line for line in lines(tmp_path / "0" / "progress"))
