@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import stories
 from cli.fake_client import Command, FakeClient
+from mlcd.core.trial import Failure, FailureKind, Trial
 from mlcd.core.view import JobView
 
 VIEWS = [stories.searching(), stories.planned(), stories.training(), stories.succeeded()]
@@ -39,6 +41,23 @@ def test_status_tells_how_the_training_goes(mlcd: Command) -> None:
     assert "20m 50s left" in out
     assert "loss 1.234" in out
     assert "In all: 2h 13m of 4h 00m, $22.43 of $60.00" in out
+
+
+def test_status_of_a_job_that_was_written_down_and_no_more_says_how_to_start_it(mlcd: Command) -> None:
+    view = stories.searching()
+    written = replace(view, record=replace(view.record, started=False), controlled=False)
+    out = mlcd("status", "j-7f3a", client=FakeClient(current=written)).out
+    assert "searching (not started)" in out
+    assert "mlcd resume j-7f3a   start it" in out
+
+
+def test_of_two_trials_of_the_chosen_deployment_the_measured_one_is_marked(mlcd: Command) -> None:
+    view = stories.planned()
+    assert view.record.plan is not None
+    lost = Trial(view.record.plan.deployment, Failure(FailureKind.LOST, "gone"), seconds=1.0, usd=0.1)
+    out = mlcd("status", "j-7f3a", client=FakeClient(current=replace(view, trials=(lost, *view.trials)))).out
+    assert out.count("▶") == 1
+    assert "▶1 " not in out
 
 
 def test_status_exits_with_the_state_when_asked(mlcd: Command) -> None:

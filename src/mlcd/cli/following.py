@@ -122,6 +122,8 @@ def what_next(view: JobView) -> list[str]:
         return [f"mlcd logs {job}     what the program wrote", f"mlcd resume {job}   try again", report]
     if state is JobState.STOPPED:
         return [f"mlcd resume {job}   go on where it stopped", report]
+    if state.active and not view.record.started:
+        return [f"mlcd resume {job}   start it"]
     if state.active:
         return [f"mlcd status {job}   how it stands", f"mlcd stop {job}     end it"]
     return [report]

@@ -44,7 +44,7 @@ def trials_table(view: JobView, newest: int | None = None) -> Table:
     plan = view.record.plan
     numbered = list(enumerate(view.trials, start=1))
     for number, trial in numbered if newest is None else numbered[-newest:]:
-        taken = plan is not None and trial.deployment == plan.deployment
+        taken = plan is not None and trial.deployment == plan.deployment and trial.measurement is not None
         sizes = (str(trial.deployment.batch_size or ""),) if several else ()
         mark = f"{CHOSEN if taken else ''}{number}"
         made.add_row(
@@ -102,8 +102,13 @@ def state_text(view: JobView) -> Text:
     """The job's state in its colour."""
     state = view.record.state
     styles = {"succeeded": "green", "failed": "red", "paused": "yellow", "stopped": "yellow"}
-    alone = " (no controller)" if state.active and not view.controlled else ""
-    return Text(f"{state}{alone}", style=styles.get(state, "cyan"))
+    return Text(f"{state}{_unattended(view)}", style=styles.get(state, "cyan"))
+
+
+def _unattended(view: JobView) -> str:
+    if not view.record.state.active or view.controlled:
+        return ""
+    return " (no controller)" if view.record.started else " (not started)"
 
 
 def done_share(view: JobView) -> str:
