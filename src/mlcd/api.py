@@ -40,7 +40,7 @@ from mlcd.engine.packing import zip_folder
 from mlcd.engine.reading_logs import log_page
 from mlcd.engine.searching import searcher_for
 from mlcd.engine.secrets import keep_secrets, read_secrets, redact
-from mlcd.engine.spaces import space_on
+from mlcd.engine.spaces import find_deployment, space_on
 from mlcd.engine.sweeping import sweep
 from mlcd.engine.tasks import task_folder
 from mlcd.engine.viewing import story_of, view_of
@@ -48,6 +48,7 @@ from mlcd.errors import InvalidJobError, NotFoundError, TaskFailedError, UserErr
 from mlcd.forecast.curves import Price
 from mlcd.report import write_report
 from mlcd.report.curve import Curve, curve_of
+from mlcd.serving.pool import ModelPool
 from mlcd.settings import Settings, read_settings
 from mlcd.store import Store, open_store
 
@@ -67,8 +68,16 @@ class Client:
         """Opened when it is first needed."""
         return open_store(self.settings.store_url)
 
+    @cached_property
+    def models(self) -> ModelPool:
+        """The models that are asked for predictions."""
+        return ModelPool(self.settings.predict)
+
     def close(self) -> None:
-        """Let go of the store; what runs goes on."""
+        """Let go of the store and of models that were asked; what runs goes on."""
+        if "models" in self.__dict__:
+            self.models.close()
+            del self.__dict__["models"]
         if "store" in self.__dict__:
             self.store.close()
             del self.__dict__["store"]
@@ -105,8 +114,14 @@ class Client:
         self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None
     ) -> Check:
         """What the job would try, before anything is spent."""
+        try:
+            return self._check(loaded, cloud, cloud_options)
+        except InvalidJobError as error:
+            raise loaded.placed(error) from error
+
+    def _check(self, loaded: LoadedJob, cloud: str | None, cloud_options: Mapping[str, str] | None) -> Check:
         work_of(loaded.job)
-        _check_names(loaded.job)
+        _check_names(loaded.job, cloud)
         with self._cloud(cloud or loaded.job.cloud, cloud_options) as seller:
             space = space_on(seller, loaded.job, seller.offers())
             expected = seller.expected_probe(loaded.job.probe.measuring_seconds)
@@ -130,7 +145,7 @@ class Client:
         if job_id is not None and self._is_known(job_id):
             return job_id
         name = cloud or loaded.job.cloud
-        self.check(loaded, cloud=name, cloud_options=cloud_options)
+        self.check(loaded, cloud=cloud, cloud_options=cloud_options)
         missing = [key for key in loaded.job.secret_names if key not in loaded.secrets]
         if missing:
             raise InvalidJobError(
@@ -294,6 +309,24 @@ class Client:
         self.start(record.id)
         return self.view(record.id)
 
+    def move(
+        self,
+        job_id: str,
+        *,
+        instance: str | None = None,
+        nodes: int | None = None,
+        batch_size: int | None = None,
+    ) -> JobView:
+        """Have a training go on elsewhere, through its checkpoint: other machines, more or fewer, another batch."""
+        record = self.store.job(job_id)
+        if record.state is not JobState.TRAINING:
+            raise UserError(f"Job {record.id} is {record.state}: only a training can be moved.")
+        with self._cloud(record.cloud, record.cloud_options) as seller:
+            space = space_on(seller, record.job, record.offers).deployments
+        target = find_deployment(space, record.deployment, instance, nodes, batch_size)
+        self.store.change_job(record.id, move_asked=target)
+        return self.view(record.id)
+
     def report(self, job_id: str, path: Path | None = None) -> Path:
         """Write one self-contained HTML file that tells the job's story."""
         story = self.story(job_id)
@@ -305,6 +338,13 @@ class Client:
         if not view.model:
             raise NotFoundError(f"Job {view.record.id} has no model.", f"It is {view.record.state}.")
         return zip_folder(Path(view.model))
+
+    def predict(self, job_id: str, inputs: Any, *, dtype: str = "float32") -> Any:
+        """What the job's model makes of the inputs; it runs in a process of its own, which is kept for a while."""
+        view = self.view(job_id)
+        if not view.model:
+            raise NotFoundError(f"Job {view.record.id} has no model.", f"It is {view.record.state}.")
+        return self.models.predict(view.record.id, Path(view.model), inputs, dtype)
 
     def lessons(self, *, limit: int = 50, owners: Collection[str] | None = None) -> list[Lesson]:
         """What earlier jobs tried and learnt, newest first."""
@@ -430,16 +470,23 @@ def new_job_id(name: str) -> str:
     return f"{_slug(name)}-{tokens.token_hex(3)}"
 
 
-def _check_names(job: Job) -> None:
-    """Refuse a job that names a platform, a strategy or an option that is not there."""
+def _check_names(job: Job, cloud: str | None) -> None:
+    """Refuse a job that names a cloud, a platform, a strategy or an option that is not there."""
+    names = {"platform": ("platforms", job.platform), "search.strategy": ("searchers", job.search.strategy)}
+    if cloud is None:
+        names["cloud"] = ("clouds", job.cloud)
+    for key, (group, name) in names.items():
+        try:
+            registry.load(group, name)
+        except NotFoundError as error:
+            raise InvalidJobError(error.message, error.hint, key) from error
     try:
-        registry.load("platforms", job.platform)
         searcher_for(job)
-    except NotFoundError as error:
-        raise InvalidJobError(f"Job '{job.name}': {error.message}", error.hint) from error
     except (TypeError, ValueError) as error:
         raise InvalidJobError(
-            f"Strategy '{job.search.strategy}' does not take these options: {error}.", "Mend `search.options`."
+            f"Strategy '{job.search.strategy}' does not take these options: {error}.",
+            "Mend `search.options`.",
+            "search.options",
         ) from error
 
 

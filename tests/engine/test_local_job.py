@@ -13,7 +13,7 @@ from mlcd.core.task import TaskKind
 from mlcd.core.trial import Failure, FailureKind
 from mlcd.core.view import JobView
 from mlcd.engine.desk import job_folder
-from mlcd.errors import InvalidJobError
+from mlcd.errors import InvalidJobError, UserError
 from small_jobs import PROGRAM, MakeJob
 
 
@@ -165,6 +165,23 @@ def test_a_training_whose_model_could_not_be_handed_over_is_not_trained_again(
     assert view.record.state is JobState.SUCCEEDED, view.record.error
     assert len(view.run.attempts) == 1
     assert (Path(view.model) / "model.json").is_file()
+
+
+def test_the_user_can_move_a_training(client: Client, make_job: MakeJob) -> None:
+    job_id = client.submit(client.load(make_job(resources={}, work={"samples": 6000}, search="random")))
+    client.confirm(job_id)
+    client.start(job_id)
+    for view in client.follow(job_id):
+        if view.run.attempts and view.run.attempts[-1].samples > 200:
+            there = view.run.attempts[-1].deployment.offer.instance.name
+            client.move(job_id, instance="local-2c" if there == "local-1c" else "local-1c")
+            break
+    view = list(client.follow(job_id))[-1]
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert [attempt.end for attempt in view.run.attempts] == [AttemptEnd.MOVED, AttemptEnd.FINISHED]
+    assert json.loads((Path(view.model) / "model.json").read_text())["done"] == 6000
+    with pytest.raises(UserError, match="only a training"):
+        client.move(job_id, nodes=2)
 
 
 def test_stopping_keeps_a_checkpoint_and_resume_goes_on(client: Client, make_job: MakeJob) -> None:

@@ -83,6 +83,28 @@ def logs(
         raise typer.Exit(130) from None
 
 
+def move(
+    context: typer.Context,
+    job: given.JobId,
+    instance: Annotated[str | None, typer.Option(help="On machines of this type.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="On so many of them.", min=1)] = None,
+    batch_size: Annotated[int | None, typer.Option(help="With this global batch size.", min=1)] = None,
+    json: given.JsonFlag = False,
+) -> None:
+    """Let a training go on elsewhere, through its checkpoint: what is not named stays as it is.
+
+    Examples:
+
+        mlcd move digits-3f2a1c --nodes 2
+        mlcd move digits-3f2a1c --batch-size 128
+    """
+    view = client_of(context).move(job, instance=instance, nodes=nodes, batch_size=batch_size)
+    if json:
+        show_json(view)
+    else:
+        note(f"{view.record.id} goes on at {view.record.move_asked} as soon as its state is saved.")
+
+
 def stop(
     context: typer.Context,
     job: given.JobId,

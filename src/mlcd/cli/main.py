@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mlcd import __version__
-from mlcd.cli import curves, jobs, machines, service, training
+from mlcd.cli import curves, jobs, machines, predicting, service, training
 from mlcd.cli.door import tell_crash, tell_error
 from mlcd.cli.screen import show, show_json
 from mlcd.errors import MlcdError
@@ -29,9 +29,9 @@ app = typer.Typer(
 _PANELS = {
     "Train": (training.plan, training.run),
     "Look": (jobs.status, jobs.logs, jobs.report, curves.curves),
-    "Steer": (jobs.stop, jobs.resume),
+    "Steer": (jobs.stop, jobs.resume, jobs.move),
     "Machines": (machines.offers, machines.check, machines.sweep),
-    "Share": (service.serve, service.login, service.model),
+    "Share": (service.serve, service.login, service.model, predicting.predict),
 }
 for _panel, _commands in _PANELS.items():
     for _command in _commands:

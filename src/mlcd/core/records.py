@@ -39,6 +39,7 @@ class JobRecord:
     started: bool = True  # somebody asked for its search to begin; before that nothing moves it
     confirmed: bool = False  # the plan was accepted: train without asking
     stop_asked: bool = False
+    move_asked: Deployment | None = None  # by the user: where the training is to go on
     plan: Plan | None = None
     moved_to: Deployment | None = None  # where the training runs now, if it left the planned deployment
     offers: tuple[Offer, ...] = ()  # the space is made of these, so that a resumed search sees the same

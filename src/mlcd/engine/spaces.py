@@ -10,7 +10,7 @@ from mlcd.clouds.base import Cloud, Recorded
 from mlcd.core.job import BatchSizes, Job, NodeRange, Resources
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.trial import FailureKind, Trial
-from mlcd.errors import InvalidJobError
+from mlcd.errors import InvalidJobError, UserError, did_you_mean
 from mlcd.search.seen import local_batch
 from mlcd.search.space import make_space
 
@@ -59,6 +59,31 @@ def in_more_passes(job: Job, trials: Sequence[Trial]) -> tuple[Deployment, ...]:
         if deployment.batch_size is not None
         and 2 * deployment.accumulation <= job.batch_sizes.accumulate
         and local_batch(deployment) >= 2
+    )
+
+
+def find_deployment(
+    space: tuple[Deployment, ...],
+    now: Deployment,
+    instance: str | None,
+    nodes: int | None,
+    batch_size: int | None,
+) -> Deployment:
+    """The deployment of the space that differs from the present one by what is named."""
+    name = instance or now.offer.instance.name
+    count = nodes or now.nodes
+    size = batch_size or now.batch_size
+    found = [
+        each
+        for each in space
+        if (each.offer.instance.name, each.nodes, each.batch_size) == (name, count, size)
+    ]
+    if found:
+        return found[0]
+    batch = "" if size is None else f", batch {size}"
+    known = {f"{each.nodes} × {each.offer.instance.name}" for each in space}
+    raise UserError(
+        f"The job does not allow {count} × {name}{batch}.", did_you_mean(f"{count} × {name}", known)
     )
 
 

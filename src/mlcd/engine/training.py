@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NoReturn
 
-from mlcd.adapt.base import Move
+from mlcd.adapt.base import Keep, Move
 from mlcd.adapt.limits import Halt, allowed_seconds
 from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.run import Attempt, AttemptEnd, Run
@@ -136,14 +136,21 @@ class Stretch:
             raise limit_error(self.desk, self.record, verdict)
         if hangs(self.task, status, self.desk.now(), HANG_FACTOR * self.record.job.probe.silent_seconds):
             return self._stop(AttemptEnd.FAILED, "no step for too long")
-        course = self.adapter.consider(self.record, self.books.attempt, status)
+        course = self._course(status)
         return self._move(course) if isinstance(course, Move) else None
+
+    def _course(self, status: TaskStatus) -> Keep | Move:
+        """Where the user wants the training to go on, or else the policies."""
+        asked = self.record.move_asked
+        if asked is not None and asked != self.task_record.deployment:
+            return Move(asked, "the user asked for it")
+        return self.adapter.consider(self.record, self.books.attempt, status)
 
     def _move(self, move: Move) -> Attempt:
         """Save, stop, and let the next stretch run elsewhere."""
         self.desk.say("decision", f"Moving to {move.deployment}: {move.why}", deployment=move.deployment.key)
         attempt = self._stop(AttemptEnd.MOVED, f"moving to {move.deployment}")
-        self.desk.change(moved_to=move.deployment)
+        self.desk.change(moved_to=move.deployment, move_asked=None)
         return attempt
 
     def _spent(self, status: TaskStatus) -> Ledger:

@@ -23,8 +23,10 @@ from mlcd.core.run import JobState
 from mlcd.core.serial import from_data
 from mlcd.core.view import Check, JobStory, JobView, Stray
 from mlcd.errors import NotFoundError
+from mlcd.forecast.curves import Price
 from mlcd.remote.sending import send_folder, send_path
 from mlcd.remote.wire import Wire
+from mlcd.report.curve import Curve, curve_of
 
 FOLLOW_SECONDS = 0.5
 
@@ -166,6 +168,22 @@ class RemoteClient:
         limits = {"budget_usd": budget_usd, "deadline": deadline}
         return self._view(self.wire.post(f"/jobs/{job_id}/resume", limits))
 
+    def move(
+        self,
+        job_id: str,
+        *,
+        instance: str | None = None,
+        nodes: int | None = None,
+        batch_size: int | None = None,
+    ) -> JobView:
+        """Have a training go on elsewhere, through its checkpoint."""
+        place = {"instance": instance, "nodes": nodes, "batch_size": batch_size}
+        return self._view(self.wire.post(f"/jobs/{job_id}/move", place))
+
+    def curve(self, job_id: str, price: Price | None = None) -> Curve:
+        """Time against cost over the job's deployments, with the Pareto front and its knee."""
+        return curve_of(self.story(job_id), price)
+
     def report(self, job_id: str, path: Path | None = None) -> Path:
         """Write one self-contained HTML file that tells the job's story."""
         page = self.wire.text(f"/jobs/{job_id}/report")
@@ -179,6 +197,10 @@ class RemoteClient:
     def model(self, job_id: str) -> Iterator[bytes]:
         """What the training handed back, as a zip file in pieces."""
         return self.wire.pieces(f"/jobs/{job_id}/model")
+
+    def predict(self, job_id: str, inputs: Any, *, dtype: str = "float32") -> Any:
+        """What the job's model makes of the inputs."""
+        return self.wire.post(f"/models/{job_id}/predict", {"inputs": inputs, "dtype": dtype})["outputs"]
 
     def lessons(self, *, limit: int = 50) -> list[Lesson]:
         """What earlier jobs tried and learnt, newest first."""

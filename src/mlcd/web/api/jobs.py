@@ -53,6 +53,14 @@ class JobViews(BaseModel):
     next: str | None
 
 
+class Place(Body):
+    """Where a training is to go on; what is not named stays as it is."""
+
+    instance: Annotated[str | None, Field(max_length=200)] = None
+    nodes: Annotated[int | None, Field(ge=1, le=100_000)] = None
+    batch_size: Annotated[int | None, Field(ge=1, le=1_000_000_000)] = None
+
+
 class Limits(Body):
     """New limits of a job; what is left out stays."""
 
@@ -171,6 +179,16 @@ def resume(job_id: Steered, site: SiteOf, who: Maker, once: OncePer, limits: Lim
         site.client.resume(job_id, budget_usd=limits.budget_usd, deadline=limits.deadline)
 
     return _steer(site, who, once, "resume", job_id, act)
+
+
+@router.post("/jobs/{job_id}/move", responses=gives(JobView))
+def move(job_id: Steered, site: SiteOf, who: Maker, once: OncePer, place: Place) -> Response:
+    """Have a training go on elsewhere, through its checkpoint."""
+
+    def act(job_id: str) -> None:
+        site.client.move(job_id, instance=place.instance, nodes=place.nodes, batch_size=place.batch_size)
+
+    return _steer(site, who, once, "move", job_id, act)
 
 
 def _steer(
