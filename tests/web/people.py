@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from httpx import Response
 
 from mlcd.api import Client
 from mlcd.settings import LocalSettings, Settings
+from mlcd.store import open_store
 from mlcd.web.app import create_app
 from mlcd.web.passwords import digest
 from mlcd.web.settings import ServeSettings
@@ -22,11 +24,27 @@ API = "/api/v1"
 BOSS = "boss"
 
 
+@cache
+def _empty_database() -> bytes:
+    """An up-to-date database without a row: making one takes a second."""
+    with tempfile.TemporaryDirectory() as folder:
+        open_store(f"sqlite:///{folder}/mlcd.db").close()
+        return (Path(folder) / "mlcd.db").read_bytes()
+
+
 def open_test_site(home: Path, **options: Any) -> Site:
     """A site with accounts, of which there are none yet."""
+    home.mkdir(parents=True)
+    (home / "mlcd.db").write_bytes(_empty_database())
     settings = Settings(home=home, local=LocalSettings(usd_per_core_hour=1.0, cores=2))
     wanted = ServeSettings(
-        **{"accounts": True, "posts_per_minute": 100_000, "logins_per_minute": 1000, "watch_seconds": 3600.0, **options}
+        **{
+            "accounts": True,
+            "posts_per_minute": 100_000,
+            "logins_per_minute": 1000,
+            "watch_seconds": 3600.0,
+            **options,
+        }
     )
     return open_site(Client(settings), wanted)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mlcd.engine.secrets import read_secrets
 from mlcd.errors import UserError
 from mlcd.web.passwords import digest
 from mlcd.web.settings import wants_accounts
@@ -50,7 +51,10 @@ def test_the_first_account_needs_the_setup_token_and_is_an_admin(site: Site) -> 
     wanted = {"name": "eve", "password": PASSWORD}
     assert person("POST", "/setup", {**wanted, "setup_token": "wrong"}).status_code == 403
     assert person.post("/setup", {**wanted, "setup_token": "right"})["role"] == "admin"
-    assert Person(site)("POST", "/setup", {**wanted, "name": "mallory", "setup_token": "right"}).status_code == 403
+    assert (
+        Person(site)("POST", "/setup", {**wanted, "name": "mallory", "setup_token": "right"}).status_code
+        == 403
+    )
     assert site.client.store.accounts.count() == 1
 
 
@@ -79,7 +83,8 @@ def test_others_are_users_and_nobody_makes_themselves_an_admin(site: Site, boss:
 
 def test_wrong_names_and_wrong_passwords_are_told_apart_by_nobody(site: Site, boss: Person) -> None:
     answers = [
-        Person(site)("POST", "/session", {"name": name, "password": "not this one"}) for name in (BOSS, "nobody")
+        Person(site)("POST", "/session", {"name": name, "password": "not this one"})
+        for name in (BOSS, "nobody")
     ]
     assert [answer.status_code for answer in answers] == [403, 403]
     assert answers[0].json() == answers[1].json()
@@ -229,7 +234,9 @@ def test_what_is_done_is_in_the_audit_log_which_admins_read_in_pages(site: Site,
     assert {"setup", "account made", "token made", "sign-in"} <= {entry["action"] for entry in rest}
 
 
-def test_a_stored_secret_is_never_read_back_and_reaches_the_job_that_names_it(site: Site, boss: Person) -> None:
+def test_a_stored_secret_is_never_read_back_and_reaches_the_job_that_names_it(
+    site: Site, boss: Person
+) -> None:
     ada, bob = hire(site, boss, "ada"), hire(site, boss, "bob")
     assert ada("PUT", "/secrets/KEY", {"value": "s3cret"}).status_code == 204
     assert [item["name"] for item in ada.get("/secrets")["items"]] == ["KEY"]
@@ -237,6 +244,9 @@ def test_a_stored_secret_is_never_read_back_and_reaches_the_job_that_names_it(si
     named = {**JOB, "secrets": ["KEY"]}
     job_id = ada.post("/jobs", {"job": named})["id"]
     assert ada.get(f"/jobs/{job_id}/record")["job"]["secret_names"] == ["KEY"]
+    assert read_secrets(site.client.settings.jobs / job_id) == {"KEY": "s3cret"}
+    files = [path for path in site.client.settings.home.rglob("*") if path.is_file()]
+    assert not any(b"s3cret" in path.read_bytes() for path in files), "sealed, the job's copy too"
     assert bob("POST", "/jobs", {"job": named}).status_code == 422
     assert ada("DELETE", "/secrets/KEY").status_code == 204
     assert ada("POST", "/jobs", {"job": named}).status_code == 422

@@ -97,7 +97,9 @@ def test_a_workdir_may_be_a_folder_of_the_upload(me: Person, site: Site) -> None
     assert workdir.is_relative_to(site.client.settings.home / "uploads")
 
 
-@pytest.mark.parametrize("source", ["/etc/passwd", "../x", "upload:../../etc", "upload:" + "0" * 64, "secret.key"])
+@pytest.mark.parametrize(
+    "source", ["/etc/passwd", "../x", "upload:../../etc", "upload:" + "0" * 64, "secret.key"]
+)
 def test_mounted_files_are_uploads(me: Person, source: str) -> None:
     answer = me("POST", "/jobs", {"job": {**JOB, "file_mounts": {"x": source}}})
     assert answer.status_code in (400, 404, 422), answer.text
@@ -123,7 +125,10 @@ def test_options_of_a_cloud_name_no_path_of_the_server(me: Person, options: dict
     sent = {"job": JOB, "cloud": "replay", "cloud_options": options}
     assert me("POST", "/jobs", sent).status_code in (400, 404)
     assert me("POST", "/check", sent).status_code in (400, 404)
-    assert me("GET", "/offers", params={"cloud": "replay", "options": json.dumps(options)}).status_code in (400, 404)
+    assert me("GET", "/offers", params={"cloud": "replay", "options": json.dumps(options)}).status_code in (
+        400,
+        404,
+    )
 
 
 def test_jobs_run_on_the_clouds_that_the_admin_allows(tmp_path: Path) -> None:
@@ -169,7 +174,14 @@ def told(me: Person, site: Site) -> str:
     for number in range(30):
         site.client.store.add_event(job_id, float(number), "decision", f"event {number + 1}")
     site.client.store.add_task(task(1, job_id, TaskKind.TRAINING))
-    log = site.client.settings.jobs / job_id / "tasks" / task(1, job_id, TaskKind.TRAINING).id / "logs" / "node-0.log"
+    log = (
+        site.client.settings.jobs
+        / job_id
+        / "tasks"
+        / task(1, job_id, TaskKind.TRAINING).id
+        / "logs"
+        / "node-0.log"
+    )
     log.parent.mkdir(parents=True)
     log.write_text("".join(f"line {number} {'x' * 100}\n" for number in range(4000)) + "the end")
     site.client.store.end_task(task(1, job_id, TaskKind.TRAINING).id, 5.0)
@@ -271,7 +283,8 @@ def test_errors_say_what_to_do_and_what_exit_code_it_is(me: Person) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"[" * 5000, b'{"job": {"name": "\\ud800"}}', b"\xff", b'{"job": {"run": "\\u0000"}}', b"NaN", b""]
+    "body",
+    [b"[" * 5000, b'{"job": {"name": "\\ud800"}}', b"\xff", b'{"job": {"run": "\\u0000"}}', b"NaN", b""],
 )
 def test_a_body_that_is_no_sound_json_is_the_senders_fault(me: Person, body: bytes) -> None:
     answer = me("POST", "/jobs", content=body, headers={"Content-Type": "application/json"})

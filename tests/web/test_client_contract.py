@@ -6,6 +6,7 @@ import io
 import textwrap
 import zipfile
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,19 @@ TOY = {
     "goal": "cheapest",
     "deadline": "6h",
 }
+
+
+HERE_ONLY = {"drive", "find", "models", "revive", "store"}  # of the process that serves
+
+
+def test_the_remote_client_has_every_verb_with_the_same_arguments() -> None:
+    verbs = {name for name in vars(Client) if not name.startswith("_")} - HERE_ONLY
+    missing = verbs - set(dir(RemoteClient))
+    assert not missing, f"add {missing} to RemoteClient and to the API"
+    servers_own = {"owner", "owners", "job_id", "environ", "base"}
+    for verb in verbs:
+        here, there = (signature(getattr(kind, verb)).parameters for kind in (Client, RemoteClient))
+        assert set(here) - set(there) <= servers_own, verb
 
 
 class ClientContract:

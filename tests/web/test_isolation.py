@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from mlcd.core.run import JobState
+from mlcd.web import streams
 from mlcd.web.app import create_app
 from mlcd.web.site import Site, open_site
 from web.people import API, Person, hire, open_test_site, set_up
@@ -45,6 +47,11 @@ class World:
     names: dict[str, str]  # parameters of paths that lead to what is Ada's
 
 
+@pytest.fixture(autouse=True)
+def _streams_look_up_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "BEAT_SECONDS", 0.2)
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     site = open_test_site(tmp_path_factory.mktemp("isolation") / "home")
@@ -62,7 +69,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def _plant(site: Site, ada: Person) -> dict[str, str]:
     """A job that is done, with events, a log, a model; an upload, a secret, a token: all marked."""
     upload = ada.post("/uploads", content=_zip(), params={"name": f"{MARK}.zip"})["upload"]["id"]
-    job = {"name": MARK, "run": f"echo {MARK}", "work": {"samples": 10}, "resources": {"instance_type": "local-1c"}}
+    job = {
+        "name": MARK,
+        "run": f"echo {MARK}",
+        "work": {"samples": 10},
+        "resources": {"instance_type": "local-1c"},
+    }
     job_id = ada.post("/jobs", {"job": job, "code": upload})["id"]
     folder = site.client.settings.jobs / job_id
     (folder / "model").mkdir()
@@ -124,14 +136,14 @@ def test_nobody_else_sees_it_by(world: World, method: str, path: str) -> None:
     parameters = set(re.findall(r"{(\w+)(?::\w+)?}", path))
     assert parameters <= NOBODYS.keys(), f"say in NOBODYS and _plant what {parameters} of {path} is"
     for who, person in world.others.items():
-        answer = _ask(person, method, path, world.names)
+        answer = _ask(world.site, person, method, path, world.names)
         said = answer.text.replace(world.names["job_id"], "").replace(world.names["upload_id"], "")
         assert MARK not in said, (who, said[:500])
         assert SECRET not in said.replace(f"'{SECRET}'", ""), (who, said[:500])
         assert answer.status_code < 500, (who, answer.text)
         if parameters and (method, path) not in FOR_EVERYONE:
             assert answer.status_code in (403, 404), (who, answer.status_code, answer.text)
-            _assert_same(answer, _ask(person, method, path, NOBODYS), world.names)
+            _assert_same(answer, _ask(world.site, person, method, path, NOBODYS), world.names)
         person("DELETE", f"/secrets/{SECRET}")  # the one of their own that they may have set
     assert _still_hers(world)
 
@@ -157,10 +169,17 @@ def test_names_and_beginnings_of_ids_lead_to_ones_own_jobs_only(world: World) ->
         assert world.names["job_id"] not in answer.json()["error"]["hint"]
 
 
-def _ask(person: Person, method: str, path: str, names: dict[str, str]) -> Any:
+def _ask(site: Site, person: Person, method: str, path: str, names: dict[str, str]) -> Any:
+    """What they are told; a stream that does not end is ended after what it says first."""
     filled = re.sub(r"{(\w+)(?::\w+)?}", lambda match: names[match[1]], path)
     body = BODIES.get(path, {}) if method in ("POST", "PUT", "PATCH") else None
-    return person.http.request(method, filled, json=body, follow_redirects=False)
+    end = threading.Timer(2.0, setattr, (site.hub, "closed", True))
+    end.start()
+    try:
+        return person.http.request(method, filled, json=body, follow_redirects=False)
+    finally:
+        end.cancel()
+        site.hub.closed = False
 
 
 def _assert_same(theirs: Any, nobodys: Any, names: dict[str, str]) -> None:

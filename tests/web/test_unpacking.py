@@ -25,7 +25,9 @@ def zipped(*entries: tuple[str, str], mode: int = 0o100644, deflate: bool = Fals
     return stream.getvalue()
 
 
-def tarred(name: str, kind: bytes = tarfile.REGTYPE, target: str = "", content: bytes = b"x", how: str = "w") -> bytes:
+def tarred(
+    name: str, kind: bytes = tarfile.REGTYPE, target: str = "", content: bytes = b"x", how: str = "w"
+) -> bytes:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode=how) as archive:
         info = tarfile.TarInfo(name)
@@ -92,7 +94,9 @@ def test_a_bomb_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
     assert written <= 10**6
 
 
-def test_what_packs_too_well_is_refused_whatever_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_packs_too_well_is_refused_whatever_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(unpacking, "BOMB_BYTES", 10**5)
     with pytest.raises(UserError, match="more than this server takes"):
         put(tmp_path, zipped(("zeros", "0" * 5_000_000), deflate=True), most=10**12)
@@ -118,7 +122,14 @@ def test_a_name_that_is_file_and_folder_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("given", "kept"),
-    [("../../x.py", "x.py"), ("C:\\a\\x.py", "x.py"), ("..", "upload"), ("", "upload"), ("a\nb", "ab"), ("/", "upload")],
+    [
+        ("../../x.py", "x.py"),
+        ("C:\\a\\x.py", "x.py"),
+        ("..", "upload"),
+        ("", "upload"),
+        ("a\nb", "ab"),
+        ("/", "upload"),
+    ],
 )
 def test_the_name_of_an_upload_is_a_name_and_no_path(given: str, kept: str) -> None:
     assert safe_name(given) == kept

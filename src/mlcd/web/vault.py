@@ -1,4 +1,7 @@
-"""Secrets sealed at rest: the key is in MLCD_SECRET_KEY, or in a file that only the owner can read."""
+"""Secrets sealed at rest: the key is in MLCD_SECRET_KEY, or in a file that only the owner can read.
+
+The file is there in any case: what jobs at work need is sealed with it (see mlcd.engine.secrets).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
+from mlcd.engine.secrets import KEY_FILE
 from mlcd.errors import UserError
 
-KEY_FILE = "secret.key"
 VARIABLE = "MLCD_SECRET_KEY"
 
 
@@ -44,7 +47,8 @@ class Vault:
 def open_vault(home: Path, environ: MutableMapping[str, str]) -> Vault:
     """The vault of this server. The variable is taken out: no program started from here shall inherit it."""
     given = environ.pop(VARIABLE, "")
-    return Vault(given.encode() if given else _key_file(home / KEY_FILE))
+    kept = _key_file(home / KEY_FILE)
+    return Vault(given.encode() if given else kept)
 
 
 def _key_file(file: Path) -> bytes:
