@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
 from fastapi import APIRouter
 from starlette.responses import Response
-
-from mlcd.errors import NotFoundError
 
 router = APIRouter()
 
@@ -30,14 +29,12 @@ def _kind(name: str) -> str:
 VERSION = hashlib.sha256(b"".join(content for _, content in sorted(_contents().items()))).hexdigest()[:12]
 
 
-@router.get("/static/{version}/{name}")
-def asset(version: str, name: str) -> Response:
-    """One of our own files, kept by browsers until its content changes."""
-    content = _contents().get(name)
-    if content is None:
-        raise NotFoundError("There is no such file.")
-    headers = _FOREVER if version == VERSION else {}
-    return Response(content, media_type=_kind(name), headers=headers)
+def _asset(name: str) -> Callable[[], Response]:
+    return lambda: Response(_contents()[name], media_type=_kind(name), headers=_FOREVER)
+
+
+for _name in _contents():  # browsers keep each until its content changes
+    router.add_api_route(f"/static/{VERSION}/{_name}", _asset(_name))
 
 
 @router.get("/favicon.ico")

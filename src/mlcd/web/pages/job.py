@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
@@ -33,12 +31,16 @@ async def live(job_id: Seen, site: SiteOf) -> Response:
     return StreamingResponse(chunks, media_type="text/event-stream", headers=STREAM)
 
 
-@router.get("/jobs/{job_id}/charts/{which}")
-def charts(
-    request: Request, job_id: Seen, which: Literal["search", "training"], site: SiteOf, _who: Me
-) -> Response:
-    """The charts of that page as data."""
-    return Response(_book(request).charts(site.client, job_id, which), media_type="application/json")
+@router.get("/jobs/{job_id}/charts/search")
+def search_charts(request: Request, job_id: Seen, site: SiteOf) -> Response:
+    """The charts of the search as data."""
+    return Response(_book(request).charts(site.client, job_id, "search"), media_type="application/json")
+
+
+@router.get("/jobs/{job_id}/charts/training")
+def training_charts(request: Request, job_id: Seen, site: SiteOf) -> Response:
+    """The charts of the training as data."""
+    return Response(_book(request).charts(site.client, job_id, "training"), media_type="application/json")
 
 
 def _book(request: Request) -> ChartBook:

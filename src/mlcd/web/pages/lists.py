@@ -9,7 +9,9 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import NoMatchFound
 
 from mlcd import registry
 from mlcd.core.listing import JobLine, Page
@@ -89,12 +91,14 @@ def jobs(
 
 @router.get("/live/jobs")
 async def live_jobs(
-    site: SiteOf, who: Me, state: State = "", q: Words = "", cursor: Cursor = None
+    request: Request, site: SiteOf, who: Me, state: State = "", q: Words = "", cursor: Cursor = None
 ) -> Response:
-    """The rows of that page as they change (server-sent events)."""
-    choice = Choice(owners_of(site, who), state, q, cursor)
+    """The rows of that page as they change (server-sent events); what is no page gets them until they rest."""
+    ends = "text/event-stream" not in request.headers.get("accept", "")
+    owners = await run_in_threadpool(owners_of, site, who)
+    choice = Choice(owners, state, q, cursor)
     shown = choice.owners is None and site.serve.accounts
-    chunks = site.hub.follow(choice.key, _Rows(site, choice, shown), 0, ends=False)
+    chunks = site.hub.follow(choice.key, _Rows(site, choice, shown), 0, ends)
     return StreamingResponse(chunks, media_type="text/event-stream", headers=STREAM)
 
 
@@ -125,8 +129,11 @@ def models(request: Request, site: SiteOf, who: Me, cursor: Cursor = None) -> Re
 
 def predicts(request: Request) -> bool:
     """Whether this server can try models out."""
-    wanted = "/jobs/{job_id}/predict"
-    return any(getattr(route, "path", "") == wanted for route in request.app.routes)
+    try:
+        request.app.url_path_for("predict", job_id="x")
+    except NoMatchFound:
+        return False
+    return True
 
 
 @router.get("/offers")

@@ -2,7 +2,7 @@
 // A figure: {title, frames: [[trace…]…], layout: {xaxis, yaxis, yaxis2}}.
 
 const SPACE = "http://www.w3.org/2000/svg";
-const ROOM = { left: 54, right: 14, top: 10, bottom: 38 };
+const ROOM = { right: 14, top: 10, bottom: 38 };
 const HEIGHT = 270;
 
 // Draws the figures into a place, over what is there; step chooses the frame.
@@ -35,8 +35,9 @@ function draw(box) {
   const traces = frames[Math.max(0, Math.min(frames.length - 1, step ?? frames.length - 1))] || [];
   const width = Math.max(200, box.clientWidth);
   const right = figure.layout.yaxis2 ? 46 : ROOM.right;
-  const plot = { x0: ROOM.left, x1: width - right, y0: HEIGHT - ROOM.bottom, y1: ROOM.top };
   const first = traces.filter((trace) => trace.yaxis !== "y2");
+  const longest = scale(figure.layout.yaxis, values(first, "y"), HEIGHT - ROOM.bottom, ROOM.top, 5).ticks.map(({ text }) => text.length);
+  const plot = { x0: 32 + 6.7 * Math.max(2, ...longest), x1: width - right, y0: HEIGHT - ROOM.bottom, y1: ROOM.top };
   const x = scale(figure.layout.xaxis, values(traces, "x"), plot.x0, plot.x1, 6);
   const y = scale(figure.layout.yaxis, values(first, "y"), plot.y0, plot.y1, 5);
   const y2 = figure.layout.yaxis2 && scale(figure.layout.yaxis2, values(traces.filter((t) => t.yaxis === "y2"), "y"), plot.y0, plot.y1, 5);
@@ -77,7 +78,7 @@ function scale(axis, known, from, to, wanted) {
   if (axis.range) [low, high] = axis.range;
   if (log) {
     [low, high] = [Math.log10(low), Math.log10(high)];
-  } else if (axis.rangemode === "tozero" || (low > 0 && low < 0.35 * high && !axis.range)) {
+  } else if (axis.rangemode === "tozero" || (low > 0 && low < 0.35 * high && !axis.range && !axis.dtick)) {
     low = Math.min(0, low);
   }
   if (low === high) { const pad = log ? 0.3 : Math.abs(low) * 0.1 || 1; low -= pad; high += pad; }
