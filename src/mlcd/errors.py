@@ -46,7 +46,11 @@ class UserError(MlcdError):
 
 
 class InvalidJobError(UserError):
-    """A job that cannot be understood."""
+    """A job that cannot be understood; key: what in it is to blame, with dots."""
+
+    def __init__(self, message: str, hint: str = "", key: str = "") -> None:
+        super().__init__(message, hint)
+        self.key = key
 
 
 class NotFoundError(UserError):

@@ -28,7 +28,7 @@ def test_check_says_what_would_be_tried_and_spends_nothing(mlcd: Command) -> Non
     client = FakeClient(notices=("ports is not used by mlcd.",))
     done = mlcd("check", "job.yaml", client=client)
     assert done.code == 0
-    assert "heterbo over 40 deployments" in done.out
+    assert "auto over 40 deployments" in done.out
     assert "1 to 16" in done.out
     assert "ports is not used by mlcd." in done.err
     assert client.names() == ["load", "check"]

@@ -126,6 +126,8 @@ def _variables(value: Any, given: Mapping[str, str], environ: Mapping[str, str])
         raise ValueError(f"{', '.join(missing)} has no value; give it with the command or in the environment")
     if odd := [name for name in names if not isinstance(found[name], str | int | float)]:
         raise ValueError(f"{', '.join(odd)} is not a text")
+    if odd := [name for name in names if "\0" in str(found[name])]:
+        raise ValueError(f"{', '.join(odd)} holds a NUL character")
     return {name: str(found[name]) for name in [*names, *(name for name in given if name not in value)]}
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,18 @@ class LoadedJob:
     job: Job
     secrets: dict[str, str]
     notices: tuple[str, ...] = ()
+    source: str = ""  # the file
+    lines: Mapping[str, int] = field(default_factory=dict)  # key with dots → where in the file it stands
+
+    def placed(self, error: InvalidJobError) -> InvalidJobError:
+        """The error with the file, the line and the key to blame."""
+        if not self.source or not error.key:
+            return error
+        parts = error.key.split(".")
+        above = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+        line = next((self.lines[key] for key in above if key in self.lines), None)
+        where = self.source if line is None else f"{self.source}, line {line}"
+        return InvalidJobError(f"{where}: {error.key}: {error.message}", error.hint, error.key)
 
 
 def load_job(
@@ -155,7 +167,16 @@ def _job(
     if document.problems:
         raise invalid_job(source, document, document.problems, given)
     job, values = build_job(keys, around)
-    return LoadedJob(job, values, tuple(around.notices))
+    return LoadedJob(job, values, tuple(around.notices), source, _lines(document, given))
+
+
+def _lines(document: Document, given: set[str]) -> dict[str, int]:
+    """The line of each key that comes from the file."""
+    return {
+        ".".join(str(part) for part in path): line
+        for path, line in document.lines.items()
+        if path and path[0] not in given
+    }
 
 
 def _merge(document: Document, overrides: Mapping[str, Any], defaults: Mapping[str, Any]) -> set[str]:

@@ -98,5 +98,6 @@ def work_of(job: Job) -> Work:
         raise InvalidJobError(
             f"Job '{job.name}' does not say how much is to be trained.",
             "Add for example `work: {epochs: 10, dataset_size: 50000}` or `work: {samples: 500000}`.",
+            "work",
         )
     return job.work

@@ -150,7 +150,9 @@ def searcher_for(job: Job) -> Searcher:
     for name in settings.options:
         if name not in known:
             raise InvalidJobError(
-                f"The strategy '{settings.strategy}' has no option '{name}'.", did_you_mean(name, known)
+                f"The strategy '{settings.strategy}' has no option '{name}'.",
+                did_you_mean(name, known),
+                f"search.options.{name}",
             )
     searcher: Searcher = strategy(**settings.options)
     return searcher

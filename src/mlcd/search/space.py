@@ -145,7 +145,13 @@ def _cheapest_of_each_key(deployments: Iterable[Deployment]) -> tuple[Deployment
 
 def _nothing_left_by_resources(emptied: list[_Emptied]) -> InvalidJobError:
     asked = "; nor with ".join(each.sieve.asked for each in emptied)
-    return InvalidJobError(f"No offer is left with {asked}.", _hint(emptied[-1]))
+    return InvalidJobError(f"No offer is left with {asked}.", _hint(emptied[-1]), _key(emptied[-1]))
+
+
+def _key(emptied: _Emptied) -> str:
+    """Where in the job the demand stands."""
+    word = emptied.sieve.asked.split(" ")[0]
+    return "search.kinds" if word == "kinds" else f"resources.{word}"
 
 
 def _hint(emptied: _Emptied) -> str:
@@ -162,8 +168,10 @@ def _nothing_left_by_size(job: Job, allowed: tuple[Offer, ...]) -> InvalidJobErr
         return InvalidJobError(
             f"num_nodes asks for at least {job.nodes.fewest} nodes; at most {most} are offered of one kind.",
             f"Ask for num_nodes: {most} or fewer, or allow other instance types.",
+            "num_nodes",
         )
     return InvalidJobError(
         f"The largest batch size {max(job.batch_sizes.choices)} gives {job.nodes.fewest} nodes less than a sample each.",
         "Allow a larger batch_size or fewer nodes.",
+        "batch_size",
     )

@@ -1,0 +1,51 @@
+"""What only the registry or the cloud can tell of a job file is said with its file, line and key too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mlcd.api import Client
+from mlcd.errors import InvalidJobError
+
+JOB = "run: echo hi\nplatform: command\nwork: {samples: 100}\nbatch_size: 4\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line", "key", "hint"),
+    [
+        ("cloud: locall", 5, "cloud", "'local'"),
+        ("search: hetrbo", 5, "search.strategy", "'heterbo'"),
+        ("search:\n  strategy: hetrbo", 6, "search.strategy", "'heterbo'"),
+        ("search: {strategy: random, options: {kk: 3}}", 5, "search.options.kk", "'k'"),
+        ("resources:\n  instance_type: local-3c", 6, "resources.instance_type", "local-"),
+        ("num_nodes: 4", 5, "num_nodes", "2 or fewer"),
+        ('envs: {A: "a\\0b"}', 5, "envs", ""),
+    ],
+)
+def test_a_job_file_is_blamed_by_file_line_and_key(
+    client: Client, tmp_path: Path, wrong: str, line: int, key: str, hint: str
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(f"{JOB}{wrong}\n")
+    with pytest.raises(InvalidJobError) as refused:
+        client.submit(client.load(file))
+    assert refused.value.message.startswith(f"{file}, line {line}: {key}")
+    assert hint in refused.value.hint
+    assert refused.value.exit_code == 2
+    assert client.views() == []
+
+
+def test_a_platform_that_is_not_there_is_named_too(client: Client, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(JOB.replace("command", "comand"))
+    with pytest.raises(InvalidJobError, match=r"job\.yaml, line 2: platform: No platform is called 'comand'"):
+        client.check(client.load(file))
+
+
+def test_work_that_is_missing_is_blamed_on_the_file(client: Client, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("run: echo hi\n")
+    with pytest.raises(InvalidJobError, match=r"job\.yaml: work: "):
+        client.check(client.load(file))
