@@ -12,6 +12,8 @@ from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.study import Stop, Study
 from mlcd.search.auto import Auto
+from mlcd.search.auto_features import describe
+from mlcd.search.auto_stakes import stakes_of
 from mlcd.search.base import Searcher
 from mlcd.testing.searcher_contract import SearcherContract, play, try_it
 
@@ -96,14 +98,25 @@ def test_an_earlier_study_of_the_job_saves_probes() -> None:
     assert again.stop.choice == max(deployments, key=quirky)
 
 
-def test_a_probe_under_way_is_reckoned_with() -> None:
+def test_a_probe_beside_another_takes_its_money_and_none_of_its_time() -> None:
     deployments = space(*(offer(f"{family}.large", 1.0) for family in "abcdef"))
-    study = study_of(deployments, Goal(Aim.FASTEST), hours=48.0)
-    first = Auto().suggest(study)
-    assert isinstance(first, Deployment)
-    second = Auto().suggest(replace(study, pending=(first,)))
-    assert isinstance(second, Deployment)
-    assert second.offer != first.offer  # the same type would tell less
+    study = study_of(deployments, Goal(Aim.FASTEST, budget_usd=1000.0))
+    alone, beside = (
+        stakes_of(each, describe(deployments)) for each in (study, replace(study, pending=(deployments[3],)))
+    )
+    assert alone.probe_seconds[3] == study.probe_seconds(deployments[3])
+    assert beside.probe_seconds[3] == 0.0
+    assert beside.spent.usd == study.probe_usd(deployments[3])
+
+
+def test_what_is_pending_is_not_tried_again_and_the_search_still_ends() -> None:
+    deployments = space(*(offer(f"{family}.large", 1.0) for family in "ab"), nodes=(1, 2))
+    study = study_of(deployments, Goal(Aim.FASTEST), hours=200.0)
+    waiting: tuple[Deployment, ...] = ()
+    while isinstance(answer := Auto().suggest(replace(study, pending=waiting)), Deployment):
+        assert answer not in waiting
+        waiting = (*waiting, answer)
+    assert "still being tried" in answer.reason
 
 
 def test_a_larger_batch_is_found_when_it_pays() -> None:

@@ -19,11 +19,14 @@ from mlcd.search.auto_board import Board, believe_study, set_up
 from mlcd.search.auto_failures import forbidden
 from mlcd.search.auto_features import Bools, Floats, Rows
 from mlcd.search.auto_laws import Prior
+from mlcd.search.auto_scene import Outlook, Scene, look, scene_of
 from mlcd.search.auto_shortlist import Shortlist, shortlist
-from mlcd.search.auto_worth import Outlook, Scene, gains, look, scene_of
+from mlcd.search.auto_worth import gains
 
 _GIVE_UP_FAILING = 0.9  # chance of failure everywhere, when nothing has ever run
-_GIVE_UP_CHANCE = 1e-6  # of keeping the limits, of every deployment
+_SURPRISE = 0.5  # standard deviation of log throughput beyond all beliefs
+_HOPELESS_GAP = 2.0  # in log throughput: all would have to be seven times as fast …
+_HOPELESS_SD = 3.0  # … as at the very best of what is believed
 
 
 @dataclass(frozen=True)
@@ -37,9 +40,9 @@ class Auto:
         if not study.space:
             return Stop(None, "there is nothing to choose from")
         board = set_up(study, self.prior)
-        listed = shortlist(board.beliefs, board.stakes, board.measured, board.open)
+        listed = shortlist(board.beliefs, board.stakes, board.measured, board.open, board.next)
         if not len(listed.choices):
-            return Stop(None, reasons.nothing_works(study))
+            return Stop(None, reasons.waiting(study) if study.pending else reasons.nothing_works(study))
         return _decide(self, board, listed)
 
     def beliefs(self, study: Study) -> tuple[Belief, ...]:
@@ -61,7 +64,9 @@ def _decide(auto: Auto, board: Board, listed: Shortlist) -> Deployment | Stop:
     places = np.searchsorted(listed.choices, listed.probes)
     saved = gains(scene, now, board.beliefs.covariances(listed.probes, listed.choices), places)
     best = int(np.argmax(saved))
-    if saved[best] > 0.0:
+    if saved[best] > 0.0 or (
+        now.best is None and not study.goal.limited and _some_hope(board, scene, places)
+    ):
         return study.space[int(listed.probes[best])]
     if now.best is not None:
         hoped = _hoped(scene, now, float(saved[best]), int(places[best]))
@@ -81,15 +86,26 @@ def _hoped(scene: Scene, now: Outlook, saved: float, place: int) -> float:
     return max(0.0, saved + price) / now.best_value
 
 
+def _some_hope(board: Board, scene: Scene, places: Rows) -> bool:
+    """Whether something may still run: a program that has only ever failed is given up after a while."""
+    ran = board.measured.any() or not board.study.trials
+    return bool(ran or scene.failing[places].min() <= _GIVE_UP_FAILING)
+
+
 def _last_hope(board: Board, scene: Scene, now: Outlook, places: Rows) -> Deployment | Stop:
-    """With nothing that keeps the limits in hand: what is most likely to, unless all hope is gone."""
+    """With nothing that keeps the limits in hand: what is most likely to, unless all hope is gone.
+
+    Beliefs that rule out everything are not to be trusted to the last digit: there are cliffs, such as enough
+    memory at last, that no law foresees. So each may be off by a surprise, and only a gap beyond it ends the search.
+    """
     study = board.study
-    if not board.measured.any() and study.trials and scene.failing[places].min() > _GIVE_UP_FAILING:
+    if not _some_hope(board, scene, places):
         return Stop(None, reasons.nothing_works(study))
-    likeliest = int(places[np.argmax(now.chance[places])])
-    if now.chance[likeliest] < _GIVE_UP_CHANCE:
+    gaps = board.beliefs.mean[scene.rows[places]] - scene.stakes.take(places).required_after_probe()
+    likeliest = int(np.argmax(gaps / np.hypot(now.sd[places], _SURPRISE)))
+    if np.max(gaps + _HOPELESS_SD * now.sd[places]) < -_HOPELESS_GAP:
         return Stop(None, reasons.out_of_reach(study))
-    return study.space[int(scene.rows[likeliest])]
+    return study.space[int(scene.rows[places[likeliest]])]
 
 
 def _stop(auto: Auto, study: Study, scene: Scene, now: Outlook, reason: str) -> Stop:
@@ -97,7 +113,7 @@ def _stop(auto: Auto, study: Study, scene: Scene, now: Outlook, reason: str) -> 
     if study.pending:
         answer = auto.suggest(replace(study, pending=(), max_probes=len(study.trials)))
         choice = answer.choice if isinstance(answer, Stop) else None
-        return Stop(choice, f"{reason}; {len(study.pending)} are still being tried")
+        return Stop(choice, f"{reason}; {reasons.waiting(study)}")
     row = _choice(scene, now)
     return Stop(None if row is None else study.space[row], reason)
 

@@ -2,14 +2,15 @@
 
 Glossary (N deployments of the space):
     measured     the program ran there: (N,)
-    open         may be tried next: not tried, not pending, and the reserve stays whole: (N,)
+    open         may be tried: not tried, not pending, and the reserve stays whole: (N,)
+    next         may be tried now: the open ones, and of these the cheap ones for the first probe: (N,)
     reserve      what the training on the best measured deployment takes, at the slow end of what is believed
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,13 +19,14 @@ from mlcd.core.study import Study
 from mlcd.core.trial import Measurement, Trial
 from mlcd.search.auto_failures import chance_of_failure
 from mlcd.search.auto_features import Bools, Features, Floats, describe, join
-from mlcd.search.auto_laws import Prior
+from mlcd.search.auto_laws import Prior, reference_of
 from mlcd.search.auto_model import TYPICAL_ERROR, Beliefs, Evidence, believe
+from mlcd.search.auto_scene import RISK_SD
 from mlcd.search.auto_stakes import Stakes, stakes_of
-from mlcd.search.auto_worth import RISK_SD
 from mlcd.search.limits import PROBE_SURCHARGE, best_feasible, room_for_probes, slow_total
 
 _USUAL_SECONDS = 12 * 3600.0  # of a training on a large deployment, where no limit hints at it
+_FIRST_SHARE = 0.25  # of the open probes, by price, from which the first is taken
 _LIMIT_SHARE = 0.5  # of a limit that a large deployment takes: who sets one believes that it can be kept
 
 
@@ -38,6 +40,7 @@ class Board:
     failing: Floats  # chance of failure: (N,)
     measured: Bools
     open: Bools
+    next: Bools
 
 
 def set_up(study: Study, prior: Prior) -> Board:
@@ -50,8 +53,9 @@ def set_up(study: Study, prior: Prior) -> Board:
     )
     failing = np.where(measured, 0.0, chance_of_failure(study, space))
     untried = ~_mask(study, space, study.tried)
-    board = Board(study, beliefs, stakes, failing, measured, untried)
-    return Board(study, beliefs, stakes, failing, measured, untried & _keeps_reserve(board))
+    board = Board(study, beliefs, stakes, failing, measured, untried, untried)
+    open_ = untried & _keeps_reserve(board)
+    return replace(board, open=open_, next=open_ if measured.any() else _cheap(open_, stakes))
 
 
 def believe_study(study: Study, prior: Prior) -> Beliefs:
@@ -93,14 +97,23 @@ def _measured(trials: Iterable[Trial]) -> list[tuple[Deployment, Measurement]]:
 
 def _guess_level(stakes: Stakes, space: Features) -> float:
     """The job's level at which a large deployment takes the usual time, or that share of the nearer limit."""
-    large = float(np.quantile(space.log_price + space.log_nodes, 0.9))
-    reference = float(np.median(np.unique(space.log_price)))
+    log_r, log_g = reference_of(space, space.take(np.arange(0))).hints(space)
+    large = float(np.quantile(log_r + log_g + space.log_nodes, 0.9))
     seconds = _USUAL_SECONDS
     if stakes.goal.deadline_seconds is not None:
         seconds = _LIMIT_SHARE * stakes.goal.deadline_seconds
     elif stakes.goal.budget_usd is not None:
-        seconds = _LIMIT_SHARE * stakes.goal.budget_usd / float(np.exp(large)) * 3600.0
-    return float(np.log(np.median(stakes.work) / max(seconds, 1.0)) - (large - reference))
+        seconds = _LIMIT_SHARE * stakes.goal.budget_usd * 3600.0 / float(np.quantile(stakes.usd, 0.9))
+    return float(np.log(np.median(stakes.work) / max(seconds, 1.0)) - large)
+
+
+def _cheap(open_: Bools, stakes: Stakes) -> Bools:
+    """The cheap part of what is open: before anything is known of the job, no large sum is put at stake."""
+    if not open_.any():
+        return open_
+    price = stakes.probe_value()
+    cheap: Bools = open_ & (price <= np.quantile(price[open_], _FIRST_SHARE))
+    return cheap
 
 
 def _keeps_reserve(board: Board) -> Bools:

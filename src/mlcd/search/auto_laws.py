@@ -1,14 +1,16 @@
 """What is believed before anything is measured: scaling laws, and how far deployments stray from them.
 
 A step of training takes the compute, a fixed time, an exchange between the nodes, and what grows with their
-number. In units of the reference deployment (one node at the median price, median batch size) the log
-throughput of n nodes with batch size b is, up to the level of the job,
+number. In units of the compute time of one unit (the smallest node of a family) the log throughput of n nodes
+with batch size b is, up to the level of the job,
 
-    m(d) = log c + log n − log(1 + n·c^ρ·(b₀/b)^β·(o + τ·(1 − 1/n) + κ·(n − 1)))
+    m(d) = log(r·g·n) − log(1 + g·n·r^ρ·(b₀/b)^β·(o + τ·(1 − 1/n) + κ·(n − 1)))
 
-    c = price of a node ÷ the median one: what costs twice as much is taken to be about twice as fast
-    o, τ, κ     fixed time, exchange and growth, each ÷ the compute time of the reference
-    ρ = 0       the overhead shrinks with the compute; ρ = 1: it does not, so that fast nodes hit it sooner
+    r           rate of the family's unit: its price ÷ the median unit's, for what costs twice as much is taken
+                to be about twice as fast
+    g           size of the node: its price ÷ the unit's; c4.2xlarge is four c4.large, a100x8 eight a100x1
+    o, τ, κ     fixed time, exchange and growth, each ÷ the compute time of a unit
+    ρ = 0       the overhead of a faster family is shorter in step; ρ = 1: it is the same for all
     β = 1       a larger batch dilutes the overhead; β = 0: it does not
 
 Nobody knows (o, τ, κ, ρ, β): each law is one hypothesis, spread evenly over the logarithms of the ranges below.
@@ -23,7 +25,7 @@ from functools import cache
 import numpy as np
 from scipy.stats import qmc
 
-from mlcd.search.auto_features import Features, Floats, Rows
+from mlcd.search.auto_features import Features, Floats, Ints, Rows, join
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Prior:
     type: float = 0.1
     scaling: float = 0.15  # of all types together, at e times as many nodes
     type_scaling: float = 0.15  # of each by itself
+    size: float = 0.15  # of all families together, at a node e times as large
+    family_size: float = 0.15  # of each by itself
     batch: float = 0.25
     batch_length: float = 1.5  # in log batch size
     own: float = 0.08  # of one deployment, which no other tells
@@ -48,36 +52,55 @@ class Prior:
         2.0,
     )  # rival factors on all of these but level, price and kind
     roughness_weights: tuple[float, ...] = (0.25, 0.5, 0.25)
-    overhead: tuple[float, float] = (0.003, 3.0)  # o
+    overhead: tuple[float, float] = (0.003, 10.0)  # o
     exchange: tuple[float, float] = (0.002, 1.5)  # τ
     growth: tuple[float, float] = (1e-5, 0.03)  # κ
-    laws: int = 64
+    laws: int = 128
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Where the laws are anchored."""
+    """Where the laws are anchored: what the prices hint at for each instance type (T), and b₀."""
 
-    log_price: float
+    types: Ints  # ascending: (T,)
+    log_rates: Floats  # log r: (T,)
+    log_sizes: Floats  # log g: (T,)
     log_batch: float
     log_nodes: float  # the fewest nodes: the scaling of a type is measured from there
 
+    def hints(self, deployments: Features) -> tuple[Floats, Floats]:
+        """log r and log g of each deployment: (N,), (N,)."""
+        places = np.searchsorted(self.types, deployments.type_id)
+        return self.log_rates[places], self.log_sizes[places]
 
-def reference_of(space: Features, seen: Features) -> Reference:
-    """The median price and batch size of the space, and the fewest nodes anywhere."""
-    fewest = min(float(each.log_nodes.min()) for each in (space, seen) if len(each))
-    log_prices = np.unique(space.log_price)
-    return Reference(float(np.median(log_prices)), float(np.median(space.log_batch)), fewest)
+
+def reference_of(space: Features, known: Features) -> Reference:
+    """The reference of a space and of whatever else was tried."""
+    everything = join((space, known))
+    types, first, places = np.unique(everything.type_id, return_index=True, return_inverse=True)
+    prices = np.full(len(types), -np.inf)  # the dearest offer of a type: on demand, not spot
+    np.maximum.at(prices, places, everything.log_price)
+    _, families = np.unique(everything.family_id[first], return_inverse=True)
+    units = np.full(families.max(initial=0) + 1, np.inf)
+    np.minimum.at(units, families, prices)
+    return Reference(
+        types=types,
+        log_rates=(units - np.median(units))[families],
+        log_sizes=prices - units[families],
+        log_batch=float(np.median(space.log_batch)),
+        log_nodes=float(everything.log_nodes.min()),
+    )
 
 
 def law_means(deployments: Features, reference: Reference, prior: Prior, laws: Rows | None = None) -> Floats:
     """m of these laws, or of all: (L, N)."""
     overhead, exchange, growth, rho, beta = (each if laws is None else each[laws] for each in _laws(prior))
-    nodes, log_c = deployments.nodes, deployments.log_price - reference.log_price
+    nodes, (log_r, log_g) = deployments.nodes, reference.hints(deployments)
+    units = log_g + deployments.log_nodes
     dilution = reference.log_batch - deployments.log_batch
-    load = np.exp(deployments.log_nodes + rho * log_c + beta * dilution)
+    load = np.exp(units + rho * log_r + beta * dilution)
     loss = overhead + exchange * (1.0 - 1.0 / nodes) + growth * (nodes - 1.0)
-    means: Floats = log_c + deployments.log_nodes - np.log1p(load * loss)
+    means: Floats = log_r + units - np.log1p(load * loss)
     return means
 
 
@@ -93,9 +116,9 @@ def _laws(prior: Prior) -> tuple[Floats, Floats, Floats, Floats, Floats]:
 def covariances(a: Features, b: Features, reference: Reference, prior: Prior) -> Floats:
     """k at every roughness: (G, A, B)."""
     same_study = _equal(a.study_id, b.study_id)
-    slope = np.outer(a.log_price - reference.log_price, b.log_price - reference.log_price)
-    smooth = prior.price**2 * slope + prior.kind**2 * _equal(a.kind_id, b.kind_id)
-    rough = _rough_part(a, b, reference, prior)
+    (rate_a, size_a), (rate_b, size_b) = reference.hints(a), reference.hints(b)
+    smooth = prior.price**2 * np.outer(rate_a, rate_b) + prior.kind**2 * _equal(a.kind_id, b.kind_id)
+    rough = _rough_part(a, b, np.minimum.outer(size_a, size_b), reference, prior)
     if not same_study.all():
         alike = np.where(same_study, 1.0, prior.likeness)
         smooth, rough = alike * smooth, alike * rough
@@ -103,14 +126,15 @@ def covariances(a: Features, b: Features, reference: Reference, prior: Prior) ->
     return np.array([smooth + roughness**2 * rough for roughness in prior.roughnesses])
 
 
-def _rough_part(a: Features, b: Features, reference: Reference, prior: Prior) -> Floats:
+def _rough_part(a: Features, b: Features, size: Floats, reference: Reference, prior: Prior) -> Floats:
     same_type = _equal(a.type_id, b.type_id)
     apart = a.log_batch[:, None] - b.log_batch[None, :]
     nodes = np.minimum.outer(a.log_nodes - reference.log_nodes, b.log_nodes - reference.log_nodes)
     same = same_type & (apart == 0) & _equal(a.log_nodes, b.log_nodes)
-    k = prior.scaling**2 * nodes  # Brownian in log nodes
+    k = prior.scaling**2 * nodes + prior.size**2 * size  # Brownian in log nodes and in log size
     k += same_type * (prior.type**2 + prior.type_scaling**2 * nodes)
-    k += prior.klass**2 * _equal(a.class_id, b.class_id) + prior.family**2 * _equal(a.family_id, b.family_id)
+    k += _equal(a.family_id, b.family_id) * (prior.family**2 + prior.family_size**2 * size)
+    k += prior.klass**2 * _equal(a.class_id, b.class_id)
     k += prior.batch**2 * np.exp(-0.5 * (apart / prior.batch_length) ** 2) if apart.any() else prior.batch**2
     k += prior.own**2 * same
     return k
@@ -118,9 +142,9 @@ def _rough_part(a: Features, b: Features, reference: Reference, prior: Prior) ->
 
 def variances(a: Features, reference: Reference, prior: Prior) -> Floats:
     """The diagonal of k at every roughness: (G, A)."""
-    log_c, steps = a.log_price - reference.log_price, a.log_nodes - reference.log_nodes
-    smooth = prior.level**2 + prior.kind**2 + (prior.price * log_c) ** 2
-    types = prior.klass**2 + prior.family**2 + prior.type**2
+    (rate, size), steps = reference.hints(a), a.log_nodes - reference.log_nodes
+    smooth = prior.level**2 + prior.kind**2 + (prior.price * rate) ** 2
+    types = prior.klass**2 + prior.family**2 + prior.type**2 + size * (prior.size**2 + prior.family_size**2)
     rough = types + prior.batch**2 + prior.own**2 + steps * (prior.scaling**2 + prior.type_scaling**2)
     return np.array([smooth + roughness**2 * rough for roughness in prior.roughnesses])
 

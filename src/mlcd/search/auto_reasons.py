@@ -32,6 +32,11 @@ def nothing_works(study: Study) -> str:
     return f"all {len(study.trials)} deployments that were tried failed, so the others most likely would"
 
 
+def waiting(study: Study) -> str:
+    """While probes are under way."""
+    return f"{len(study.pending)} of the deployments are still being tried"
+
+
 def out_of_reach(study: Study) -> str:
     """When no deployment has a chance to keep the limits."""
     return f"{_so_far(study)} what was seen leaves no deployment a chance to keep the {limit_names(study)}"

@@ -33,8 +33,8 @@ class Shortlist:
     probes: Rows
 
 
-def shortlist(beliefs: Beliefs, stakes: Stakes, measured: Bools, open_: Bools) -> Shortlist:
-    """The deployments to consider as a choice, and those to consider as the next probe (among the open ones)."""
+def shortlist(beliefs: Beliefs, stakes: Stakes, measured: Bools, open_: Bools, next_: Bools) -> Shortlist:
+    """The deployments to consider as a choice, now or after a probe, and those to consider as the next probe."""
     hoped = _soft_value(beliefs, stakes, optimism=1.0)
     expected = _soft_value(beliefs, stakes, optimism=0.0)
     runs = open_ | measured
@@ -43,7 +43,7 @@ def shortlist(beliefs: Beliefs, stakes: Stakes, measured: Bools, open_: Bools) -
         _least(np.where(runs, -_odds(beliefs, stakes), np.inf), 8) if stakes.goal.limited else leaders[:1]
     )
     choices = np.unique(np.concatenate((leaders, surest, np.flatnonzero(measured))))
-    candidates = _candidates(hoped, stakes, beliefs, open_)
+    candidates = _candidates(hoped, stakes, beliefs, next_)
     if len(candidates) > _PROBES:
         promise = _promise(beliefs, stakes, expected, candidates, leaders[:_RIVALS])
         best = candidates[_least(-promise, _PROBES - 12)]
