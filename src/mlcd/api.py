@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import secrets as tokens
+import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ from mlcd.engine.spaces import find_deployment, space_on
 from mlcd.engine.sweeping import sweep
 from mlcd.engine.tasks import task_folder
 from mlcd.engine.viewing import story_of, view_of
-from mlcd.errors import InvalidJobError, NotFoundError, TaskFailedError, UserError
+from mlcd.errors import InvalidJobError, MlcdError, NotFoundError, TaskFailedError, UserError
 from mlcd.forecast.curves import Price
 from mlcd.report import write_report
 from mlcd.report.curve import Curve, curve_of
@@ -53,7 +54,7 @@ from mlcd.settings import Settings, read_settings
 from mlcd.store import Store, open_store
 
 FOLLOW_SECONDS = 0.25
-REVIVE_SECONDS = 2.0  # a controller that was just started has not taken control yet
+REVIVE_SECONDS = 10.0  # a controller that was just started has not taken control yet; a busy computer is slow
 
 
 class Client:
@@ -162,21 +163,27 @@ class Client:
             options.setdefault("state", str(folder / "replay.json"))  # a time of its own for each job
         with self._cloud(name, options) as seller:
             now, virtual = seller.clock.now(), not isinstance(seller.clock, SystemClock)
-        self.store.add_job(
-            JobRecord(
-                id=job_id,
-                job=loaded.job,
-                state=JobState.SEARCHING,
-                submitted_at=now,
-                cloud=name,
-                cloud_options=options,
-                budget_usd=loaded.job.budget_usd,
-                deadline_at=_deadline_at(loaded.job, now),
-                virtual_clock=virtual,
-                owner=owner,
-                started=False,
-            )
+        record = JobRecord(
+            id=job_id,
+            job=loaded.job,
+            state=JobState.SEARCHING,
+            submitted_at=now,
+            cloud=name,
+            cloud_options=options,
+            budget_usd=loaded.job.budget_usd,
+            deadline_at=_deadline_at(loaded.job, now),
+            virtual_clock=virtual,
+            owner=owner,
+            started=False,
         )
+        try:
+            self.store.add_job(record)
+        except MlcdError:
+            if chosen is not None and self._is_known(job_id):
+                return job_id  # the same was submitted at the same moment
+            if chosen is None:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
         return job_id
 
     def start(self, job_id: str) -> None:
@@ -246,7 +253,7 @@ class Client:
     def revive(self) -> int:
         """Replace every controller that is gone; gives how many."""
         unfinished = self.store.jobs((JobState.SEARCHING, JobState.PLANNED, JobState.TRAINING))
-        gone = [record for record in unfinished if _should_move(record) and not alive(record.controller)]
+        gone = [record for record in unfinished if self._is_forsaken(record, alive(record.controller))]
         for record in gone:
             self.start(record.id)
         return len(gone)
@@ -387,9 +394,12 @@ class Client:
 
     def _revive(self, view: JobView) -> None:
         """Replace a controller that died; one that was just started gets a moment to take over."""
-        since = time.monotonic() - self._started.get(view.record.id, float("-inf"))
-        if _should_move(view.record) and not view.controlled and since > REVIVE_SECONDS:
+        if self._is_forsaken(view.record, view.controlled):
             self.start(view.record.id)
+
+    def _is_forsaken(self, record: JobRecord, controlled: bool) -> bool:
+        since = time.monotonic() - self._started.get(record.id, float("-inf"))
+        return _should_move(record) and not controlled and since > REVIVE_SECONDS
 
     def _new_limits(
         self, record: JobRecord, budget_usd: float | None, deadline: str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -40,6 +41,7 @@ class Server:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=_die_with_the_tests,
                 env={
                     **os.environ,
                     "MLCD_HOME": str(self.home),
@@ -67,7 +69,7 @@ class Server:
         )
 
     def _await_health(self) -> None:
-        for _ in range(300):
+        for _ in range(600):
             try:
                 with urllib.request.urlopen(f"{self.url}/health", timeout=5) as answer:
                     assert json.load(answer)["status"] == "ok"
@@ -82,12 +84,17 @@ class Server:
 @contextmanager
 def served(home: Path, *options: str, **environ: str) -> Iterator[Server]:
     server = Server(home, *options, **environ)
-    server.start()
     try:
+        server.start()
         yield server
     finally:
         if server.process is not None and server.process.poll() is None:
-            server.kill()
+            server.end()
+
+
+def _die_with_the_tests() -> None:
+    """Have Linux end the server if the tests are killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def free_port() -> int:

@@ -89,7 +89,8 @@ class Accounts:
             changed = connection.execute(update(accounts).where(accounts.c.name == name).values(changes))
             if changed.rowcount == 0:
                 raise NotFoundError(f"No account is called '{name}'.")
-            _refuse_no_admin(connection)
+            if "role" in changes or changes.get("disabled"):
+                _refuse_no_admin(connection)
             if "password" in changes or changes.get("disabled"):
                 connection.execute(delete(tokens).where(tokens.c.account == name, tokens.c.session))
         return self.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 
 from fastapi import FastAPI
@@ -45,4 +46,10 @@ def create_app(site: Site) -> FastAPI:
 
 def from_environment() -> FastAPI:
     """The application in a worker process, which gets its settings through the environment."""
+    log_to_stderr()
     return create_app(open_site(Client(), from_table(json.loads(os.environ[SETTINGS]))))
+
+
+def log_to_stderr() -> None:
+    """With the time and the level, as a server's log is read."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

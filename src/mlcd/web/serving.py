@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import secrets
 import socket
@@ -16,12 +15,13 @@ import uvicorn
 from mlcd.api import Client
 from mlcd.errors import UserError
 from mlcd.settings import Settings
-from mlcd.web.app import SETTINGS, create_app
+from mlcd.web.app import SETTINGS, create_app, log_to_stderr
 from mlcd.web.passwords import digest
 from mlcd.web.settings import ServeSettings
 from mlcd.web.site import open_site
 
 GRACE_SECONDS = 10
+START_SECONDS = 120  # a worker that has not answered by then is replaced; a busy computer starts one slowly
 
 
 def serve(settings: Settings, wanted: ServeSettings, say: Callable[[str], None]) -> None:
@@ -31,7 +31,7 @@ def serve(settings: Settings, wanted: ServeSettings, say: Callable[[str], None])
     setup = _offer_setup(client) if wanted.accounts else None
     for line in _welcome(wanted, setup):
         say(line)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr()
     if wanted.workers > 1:
         client.close()
         _serve_with_workers(settings, wanted)
@@ -58,6 +58,7 @@ def _options(wanted: ServeSettings) -> dict[str, Any]:
         "proxy_headers": True,
         "forwarded_allow_ips": wanted.proxies,
         "timeout_graceful_shutdown": GRACE_SECONDS,
+        "timeout_worker_healthcheck": START_SECONDS,
     }
 
 
