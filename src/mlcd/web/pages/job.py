@@ -8,7 +8,7 @@ from starlette.responses import Response, StreamingResponse
 from mlcd.core.accounts import Role
 from mlcd.web.api.common import Seen
 from mlcd.web.pages.charts import ChartBook
-from mlcd.web.pages.lists import STREAM, predicts
+from mlcd.web.pages.lists import STREAM
 from mlcd.web.pages.parts import JobParts
 from mlcd.web.pages.rendering import page
 from mlcd.web.who import Me, SiteOf
@@ -21,7 +21,7 @@ def job(request: Request, job_id: Seen, site: SiteOf, who: Me) -> Response:
     """All there is to know of a job."""
     shown = JobParts(site, job_id).shown()
     steers = who.role is not Role.VIEWER
-    return page(request, who, "job.html", **shown, steers=steers, predicts=predicts(request))
+    return page(request, who, "job.html", **shown, steers=steers)
 
 
 @router.get("/live/jobs/{job_id}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated
@@ -11,14 +10,13 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response, StreamingResponse
-from starlette.routing import NoMatchFound
 
 from mlcd import registry
 from mlcd.core.listing import JobLine, Page
 from mlcd.core.machines import Offer
 from mlcd.core.run import JobState
 from mlcd.errors import MlcdError
-from mlcd.web.api.common import Cursor
+from mlcd.web.api.common import Cursor, Seen
 from mlcd.web.pages.rendering import page, part
 from mlcd.web.site import Site
 from mlcd.web.streams import News, event
@@ -124,16 +122,14 @@ def models(request: Request, site: SiteOf, who: Me, cursor: Cursor = None) -> Re
     found = site.client.lines(states=done, cursor=cursor, limit=PAGE, owners=owners_of(site, who))
     views = [site.client.view(line.id) for line in found.items]
     older = f"/models?cursor={found.next}" if found.next else ""
-    return page(request, who, "models.html", views=views, older=older, predicts=predicts(request))
+    return page(request, who, "models.html", views=views, older=older)
 
 
-def predicts(request: Request) -> bool:
-    """Whether this server can try models out."""
-    try:
-        request.app.url_path_for("predict", job_id="x")
-    except NoMatchFound:
-        return False
-    return True
+@router.get("/models/{job_id}")
+def model(request: Request, job_id: Seen, site: SiteOf, who: Me) -> Response:
+    """One model: where it comes from, and a place to try it."""
+    view = site.client.view(job_id)
+    return page(request, who, "model.html", view=view)
 
 
 @router.get("/offers")
@@ -149,10 +145,7 @@ def offers(
             found += site.client.offers(name)
         except MlcdError as error:  # one cloud that cannot be asked does not hide the others
             problems.append(error)
-    now = time.time()
-    return page(
-        request, who, "offers.html", offers=found, clouds=names, cloud=cloud, problems=problems, now=now
-    )
+    return page(request, who, "offers.html", offers=found, clouds=names, cloud=cloud, problems=problems)
 
 
 def clouds_of(site: Site) -> Collection[str]:

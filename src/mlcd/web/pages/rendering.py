@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cache
 from typing import Any
 from urllib.parse import quote
@@ -69,6 +69,7 @@ def templates() -> Environment:
         "ago": ago,
         "moment": moment,
         "size": size,
+        "price_age": price_age,
         "html": html,
     }
     environment.globals |= {"static": f"/static/{VERSION}", "tones": TONES}
@@ -93,6 +94,15 @@ def ago(at: float) -> str:
         if seconds >= unit:
             return f"{seconds // unit:.0f} {name} ago"
     return "just now"
+
+
+def price_age(priced_at: str) -> str:
+    """A price's date with its age; a price without a date is asked for at this moment."""
+    try:
+        days = (datetime.now(UTC).date() - date.fromisoformat(priced_at[:10])).days
+    except ValueError:
+        return priced_at or "now"
+    return f"{priced_at} (today)" if days <= 0 else f"{priced_at} ({days} day{'' if days == 1 else 's'} old)"
 
 
 def size(count: float) -> str:

@@ -54,7 +54,7 @@ function draw(box) {
   for (const trace of traces) {
     const up = trace.yaxis === "y2" ? y2 : y;
     const points = trace.x.map((value, i) => spot(x(value), up(trace.y[i])));
-    if (trace.fill === "tonexty" && below) area(inside, below, points, trace.fillcolor);
+    if (trace.fill === "tonexty" && below) area(inside, below, points, trace.fillcolor, plot);
     const mode = trace.mode || "lines";
     if (mode.includes("lines") && trace.line.width > 0) path(inside, points, trace.line);
     if (mode.includes("markers")) points.forEach((p) => p && mark(inside, p, trace.marker || { color: trace.line.color, size: 7 }));
@@ -146,11 +146,11 @@ function path(place, points, line) {
   place.append(drawn);
 }
 
-function area(place, below, above, fill) {
+function area(place, below, above, fill, plot) {
   const edge = [...above.filter(Boolean), ...below.filter(Boolean).reverse()];
   if (edge.length < 3) return;
   const [name, share] = fill.split("/");
-  const drawn = svg("path", { d: `M${edge.map((p) => `${p.x} ${p.y}`).join("L")}Z`, "fill-opacity": share || 1 });
+  const drawn = svg("path", { d: `M${edge.map((p) => `${p.x} ${Math.min(plot.y0, Math.max(plot.y1, p.y))}`).join("L")}Z`, "fill-opacity": share || 1 });
   drawn.style.fill = colour(name);
   place.append(drawn);
 }

@@ -21,7 +21,7 @@ export function toJob(form, { dataUpload, more }) {
     deadline: value("deadline") || undefined,
     secrets: list(value("secrets")),
     cloud: value("cloud"),
-    envs: variables(value("envs")),
+    envs: variables("envs", value("envs")),
   };
   if (value("checkpoint")) job.checkpoint = { path: value("checkpoint") };
   machines(job, value, number);
@@ -61,11 +61,12 @@ function data(job, value, form, upload) {
   }
 }
 
-function variables(text) {
+// 'NAME=value' lines as an object.
+export function variables(key, text) {
   const found = {};
   for (const line of text.split("\n").filter((each) => each.trim())) {
     const at = line.indexOf("=");
-    if (at < 1) throw Object.assign(new Error(`envs: '${line}' is not NAME=value.`), { hint: "" });
+    if (at < 1) throw Object.assign(new Error(`${key}: '${line}' is not NAME=value.`), { hint: "" });
     found[line.slice(0, at).trim()] = line.slice(at + 1);
   }
   return found;

@@ -1,7 +1,7 @@
 // A new job: upload, check, start. Errors are shown at the step that they belong to.
 
 import { call, Fault, notify } from "./app.js";
-import { fill, isHourly, toJob } from "./jobform.js";
+import { fill, isHourly, toJob, variables } from "./jobform.js";
 import { chosen, tar } from "./tar.js";
 
 const form = document.getElementById("new");
@@ -154,7 +154,7 @@ async function submission() {
   await pending;
   const { job: more } = field("more").value.trim() ? await call("POST", "/new/read", { text: field("more").value }).catch((fault) => { throw new Fault({ message: `more: ${fault.message}`, hint: fault.hint }); }) : { job: {} };
   if (!code && field("source").value !== "none") throw new Fault({ message: "code: there is no program yet.", hint: "Choose an archive, a folder or an example." });
-  const sent = { job: toJob(form, { dataUpload, more }), cloud: field("cloud").value };
+  const sent = { job: toJob(form, { dataUpload, more }), cloud: field("cloud").value, cloud_options: variables("cloud_options", field("cloud_options").value) };
   return code && field("source").value !== "none" ? { ...sent, code } : sent;
 }
 
