@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from bench_worlds import FAST, SLOW, Script, one, small_case
 
+from bench_worlds import FAST, SLOW, Script, one, small_case
 from mlcd.bench.episode import play_search, run_episode, states_of
 from mlcd.bench.protocol import Problem, Rules, Scenario, set_problem
 from mlcd.core.study import Study

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bench_worlds import FAST, SLOW, Script, one, small_case
-
 from mlcd.bench.episode import Episode, run_episode
 from mlcd.bench.hindsight import RULES, Rule, best_rules, run_with_every_rule
 from mlcd.bench.protocol import Rules, Scenario, set_problem

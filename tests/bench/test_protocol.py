@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from bench_worlds import FAST, SLOW, one, small_case
 
+from bench_worlds import FAST, SLOW, one, small_case
 from mlcd.bench.cases import Case
 from mlcd.bench.protocol import Rules, Scenario, set_problem
 from mlcd.errors import UserError
