@@ -11,11 +11,17 @@ from mlcd.clouds.local.processes import MARKER
 from mlcd.core.task import Task, TaskFolder
 
 
+# Threads that wait must not spin: on a computer that has other work to do, two spinning threads of a GRU were
+# twelve times slower than two that sleep (0.47 against 5.7 steps/s), and on a quiet one it hardly shows.
+POLITE_THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
+
+
 def node_environment(
     task: Task, folder: TaskFolder, marker: Path, secrets: Mapping[str, str]
 ) -> dict[str, str]:
     """What every process of a task gets; the platform's own variables go on top."""
     return {
+        **POLITE_THREADS,
         **_inherited(os.environ),
         "PYTHONUNBUFFERED": "1",  # a log that is read while it is written
         **task.envs,
