@@ -68,8 +68,14 @@ def test_a_command_shown_can_be_typed(where: str, words: str) -> None:
 @pytest.mark.parametrize(("where", "words"), in_text())
 def test_a_command_in_the_text_exists_with_its_options(where: str, words: str) -> None:
     if len(shlex.split(words)) == 2 and needs_an_argument(words):
-        words += " JOB"
+        words += " JOB" + "".join(f" {name} x" for name in needed_options(words))
     assert parse(words).params
+
+
+def needed_options(words: str) -> list[str]:
+    """The options that a command named in passing cannot do without."""
+    command = command_called(words.split()[1])
+    return [each.opts[0] for each in command.params if each.param_type_name == "option" and each.required]
 
 
 def needs_an_argument(words: str) -> bool:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from mlcd.web.api import accounts, following, jobs, machines, models, people, secrets, sessions, sso, uploads
+from mlcd.web.api import (
+    accounts,
+    following,
+    jobs,
+    machines,
+    models,
+    people,
+    predict,
+    secrets,
+    sessions,
+    sso,
+    uploads,
+)
 from mlcd.web.faults import FaultAnswer
 
 PREFIX = "/api/v1"
@@ -14,6 +26,18 @@ def routers() -> APIRouter:
     """All of them under one prefix."""
     faults = {status: {"model": FaultAnswer} for status in (400, 401, 402, 403, 404, 422, 429)}
     api = APIRouter(prefix=PREFIX, responses=faults)  # type: ignore[arg-type]  # a dict is invariant in its keys
-    for module in (jobs, following, models, machines, uploads, sessions, sso, accounts, people, secrets):
+    for module in (
+        jobs,
+        following,
+        models,
+        predict,
+        machines,
+        uploads,
+        sessions,
+        sso,
+        accounts,
+        people,
+        secrets,
+    ):
         api.include_router(module.router)
     return api

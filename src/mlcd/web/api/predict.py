@@ -1,0 +1,64 @@
+"""Predictions of models that trainings handed back; each model runs in a process of its own, with limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from mlcd.errors import NotFoundError
+from mlcd.serving.kinds import Kind, find_servable
+from mlcd.web.api.common import Seen, gives
+from mlcd.web.site import Site
+from mlcd.web.submission import Body
+from mlcd.web.who import SiteOf
+from mlcd.web.wire import answer
+
+router = APIRouter(tags=["models"])
+
+
+class Question(Body):
+    """What a model is asked."""
+
+    inputs: Any = Field(description="Most models take a list with an item for each prediction.")
+    dtype: Literal["float32", "float64", "int32", "int64", "bool"] = Field(
+        "float32", description="The kind of number that the inputs are, where the model is no predict.py."
+    )
+
+
+class Prediction(BaseModel):
+    """What a model answered."""
+
+    outputs: Any
+
+
+class Served(BaseModel):
+    """How a model is asked."""
+
+    job_id: str
+    kind: Kind
+    file: str
+
+
+@router.get("/models/{job_id}/predict", name="predict_about", responses=gives(Served))
+def about(job_id: Seen, site: SiteOf) -> Response:
+    """How the job's model is asked; 404 where there is nothing to ask."""
+    folder = _folder(site, job_id)
+    found = find_servable(folder, job_id)
+    return answer({"job_id": job_id, "kind": found.kind.value, "file": str(found.path.relative_to(folder))})
+
+
+@router.post("/models/{job_id}/predict", name="predict_model", responses=gives(Prediction))
+def predict(job_id: Seen, site: SiteOf, sent: Question) -> Response:
+    """What the job's model makes of the inputs."""
+    return answer({"outputs": site.client.predict(job_id, sent.inputs, dtype=sent.dtype)})
+
+
+def _folder(site: Site, job_id: str) -> Path:
+    view = site.client.view(job_id)
+    if not view.model:
+        raise NotFoundError(f"Job {job_id} has no model.", f"It is {view.record.state}.")
+    return Path(view.model)

@@ -1,0 +1,221 @@
+"""Models of every kind are asked in their own process, and one that misbehaves harms nobody else."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from mlcd.errors import NotFoundError, TaskFailedError, TooManyRequestsError, UserError
+from mlcd.serving.kinds import Kind, find_servable
+from mlcd.serving.pool import ModelPool
+from mlcd.serving.process import environment
+from mlcd.settings import PredictSettings
+
+QUICK = PredictSettings(request_seconds=3.0, idle_seconds=30.0, processes=2, memory_gib=1.0)
+Pool = Callable[..., ModelPool]
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    made: list[ModelPool] = []
+
+    def make(**limits: Any) -> ModelPool:
+        made.append(ModelPool(replace(QUICK, **limits)))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def model(folder: Path, program: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "predict.py").write_text(program)
+    return folder
+
+
+def test_a_predict_py_is_asked_and_finds_what_lies_beside_it(pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("FACTOR = 3")
+    model(
+        tmp_path,
+        "from helper import FACTOR\nprint('loading')\ndef predict(x): return [FACTOR * i for i in x]",
+    )
+    asked = pool()
+    assert asked.predict("j", tmp_path, [1, 2]) == [3, 6]
+    assert asked.predict("j", tmp_path, [3]) == [9]
+    assert not list(tmp_path.glob("**/__pycache__"))
+
+
+def test_a_model_is_loaded_once_and_not_in_this_process(pool: Pool, tmp_path: Path) -> None:
+    model(tmp_path, "import os\ndef predict(x): return os.getpid()")
+    asked = pool()
+    pids = {asked.predict("j", tmp_path, []) for _ in range(3)}
+    assert len(pids) == 1
+    assert os.getpid() not in pids
+
+
+def test_scikit_learn_is_asked(pool: Pool, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    import joblib
+    from sklearn.linear_model import LinearRegression
+
+    joblib.dump(LinearRegression().fit([[0.0], [1.0]], [1.0, 3.0]), tmp_path / "model.joblib")
+    assert pool().predict("j", tmp_path, [[2.0], [3.0]]) == pytest.approx([5.0, 7.0])
+
+
+def test_torch_export_and_torchscript_are_asked(pool: Pool, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.Linear(2, 1).eval()
+    expected = layer(torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])).detach().tolist()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    sizes = ({0: torch.export.Dim("batch")},)
+    torch.export.save(
+        torch.export.export(layer, (torch.zeros(2, 2),), dynamic_shapes=sizes), tmp_path / "a" / "m.pt2"
+    )
+    torch.jit.script(layer).save(str(tmp_path / "b" / "m.pt"))
+    asked = pool(memory_gib=4.0, start_seconds=120.0, request_seconds=60.0)
+    for name, kind in (("a", Kind.TORCH_EXPORT), ("b", Kind.TORCHSCRIPT)):
+        assert find_servable(tmp_path / name, name).kind is kind
+        found = asked.predict(name, tmp_path / name, [[1, 2], [3, 4], [5, 6]])
+        assert [row[0] for row in found] == pytest.approx([row[0] for row in expected])
+
+
+def test_weights_alone_cannot_be_asked(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save({"w": torch.zeros(2)}, tmp_path / "model.pt")
+    (tmp_path / "metrics.json").write_text("{}")
+    with pytest.raises(NotFoundError) as caught:
+        find_servable(tmp_path, "digits-1")
+    assert "predict.py" in caught.value.hint
+
+
+def test_inputs_that_a_model_refuses_are_the_askers_mistake(pool: Pool, tmp_path: Path) -> None:
+    model(tmp_path, "def predict(x):\n    return x[0]")
+    asked = pool()
+    with pytest.raises(UserError, match="IndexError"):
+        asked.predict("j", tmp_path, [])
+    assert asked.predict("j", tmp_path, [7]) == 7
+
+
+def test_a_model_that_crashes_is_loaded_anew(pool: Pool, tmp_path: Path) -> None:
+    program = "import os, sys\ndef predict(x):\n    if x == 'crash':\n        print('goodbye'); os.abort()\n    return x"
+    model(tmp_path, program)
+    asked = pool()
+    assert asked.predict("j", tmp_path, 1) == 1
+    with pytest.raises(TaskFailedError, match=r"crashed \(SIGABRT\)") as caught:
+        asked.predict("j", tmp_path, "crash")
+    assert "goodbye" in caught.value.log_tail
+    assert asked.predict("j", tmp_path, 2) == 2
+
+
+def test_a_model_that_hangs_is_ended_with_all_that_it_started(pool: Pool, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    program = (
+        "import os, subprocess, time\n"
+        f"def predict(x):\n    child = subprocess.Popen(['sleep', '60'])\n"
+        f"    open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')\n    time.sleep(60)"
+    )
+    model(tmp_path, program)
+    began = time.monotonic()
+    with pytest.raises(TaskFailedError, match="took more than 1 s to answer"):
+        pool(request_seconds=1.0).predict("j", tmp_path, [])
+    assert time.monotonic() - began < 30
+    for pid in map(int, pids.read_text().split()):
+        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_model_that_wants_too_much_memory_is_refused_it(pool: Pool, tmp_path: Path) -> None:
+    model(tmp_path, "def predict(x):\n    return len(bytearray(x * 2**30))")
+    asked = pool(memory_gib=0.5)
+    with pytest.raises(UserError, match="MemoryError"):
+        asked.predict("j", tmp_path, 4)
+    assert asked.predict("j", tmp_path, 0) == 0
+
+
+def test_a_model_that_cannot_be_loaded_says_why(pool: Pool, tmp_path: Path) -> None:
+    model(tmp_path, "import no_such_package_here")
+    with pytest.raises(UserError, match="no_such_package_here"):
+        pool().predict("j", tmp_path, [])
+    model(tmp_path / "other", "raise SystemExit('out')")
+    with pytest.raises(UserError, match="SystemExit"):
+        pool().predict("k", tmp_path / "other", [])
+
+
+def test_an_answer_that_is_too_long_ends_the_model(pool: Pool, tmp_path: Path) -> None:
+    model(tmp_path, "def predict(x):\n    return 'y' * x")
+    asked = pool(answer_mib=0.1)
+    assert asked.predict("j", tmp_path, 10) == "y" * 10
+    with pytest.raises(TaskFailedError):
+        asked.predict("j", tmp_path, 10**6)
+
+
+def test_inputs_larger_than_a_pipe_arrive(pool: Pool, tmp_path: Path) -> None:
+    model(tmp_path, "def predict(x):\n    return len(x)")
+    assert pool().predict("j", tmp_path, "y" * 3_000_000) == 3_000_000
+
+
+def test_a_model_that_nobody_asks_is_unloaded_and_comes_back(pool: Pool, tmp_path: Path) -> None:
+    model(tmp_path, "def predict(x):\n    return x")
+    asked = pool(idle_seconds=0.3)
+    assert asked.predict("j", tmp_path, 1) == 1
+    for _ in range(200):
+        if not asked.loaded:
+            break
+        time.sleep(0.05)
+    assert asked.loaded == []
+    assert asked.predict("j", tmp_path, 2) == 2
+
+
+def test_the_model_not_asked_for_longest_makes_room(pool: Pool, tmp_path: Path) -> None:
+    asked = pool()
+    for name in "abc":
+        assert asked.predict(name, model(tmp_path / name, "def predict(x): return x"), name) == name
+    assert asked.loaded == ["b", "c"]
+
+
+def test_a_hanging_model_does_not_take_all_threads(pool: Pool, tmp_path: Path) -> None:
+    model(tmp_path, "import time\ndef predict(x): time.sleep(60)")
+    asked = pool(processes=1, request_seconds=2.0)
+    seen: list[type] = []
+
+    def ask() -> None:
+        try:
+            asked.predict("j", tmp_path, [])
+        except (TaskFailedError, TooManyRequestsError) as error:
+            seen.append(type(error))
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert seen.count(TooManyRequestsError) >= 4
+
+
+def test_closing_ends_them_all(pool: Pool, tmp_path: Path) -> None:
+    model(tmp_path, "import os\ndef predict(x): return os.getpid()")
+    asked = pool()
+    pid = asked.predict("j", tmp_path, [])
+    asked.close()
+    assert not psutil.pid_exists(pid)
+
+
+def test_nothing_secret_is_passed_on() -> None:
+    found = environment(
+        {"PATH": "/bin", "PGPASSWORD": "x", "MLCD_SECRET_KEY": "y", "AWS_SECRET": "z"}, 1, "/h"
+    )
+    assert set(found.values()).isdisjoint({"x", "y", "z"})
+
+
+def test_an_unknown_kind_of_number_is_refused(pool: Pool, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no kind of number"):
+        pool().predict("j", tmp_path, [], dtype="load")
