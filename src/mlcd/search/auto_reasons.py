@@ -13,8 +13,8 @@ def not_worth_it(study: Study, next_best: Deployment, hoped: float) -> str:
     price = show_in_goal(study, study.probe_seconds(next_best), study.probe_usd(next_best))
     saving = show_share(hoped)
     return (
-        f"{_so_far(study)} to try {next_best} next would cost {price} and is expected to save {saving}, "
-        "and no other probe promises more"
+        f"{_so_far(study)} to try {next_best} next would cost {price}, which is more than the {saving} "
+        "that it is expected to save, and no other probe promises more"
     )
 
 
