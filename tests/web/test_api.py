@@ -143,8 +143,9 @@ def test_jobs_run_on_the_clouds_that_the_admin_allows(tmp_path: Path) -> None:
 
 
 def test_the_same_content_is_kept_once(me: Person, site: Site) -> None:
-    first = me.post("/uploads", content=zipped(train="same"), params={"name": "a.zip"})
-    second = me.post("/uploads", files={"file": ("b.zip", zipped(train="same"))})
+    content = zipped(train="same")
+    first = me.post("/uploads", content=content, params={"name": "a.zip"})
+    second = me.post("/uploads", files={"file": ("b.zip", content)})
     assert first["upload"]["id"] == second["upload"]["id"]
     assert first["contents"]["scripts"] == ["train.py"]
     assert len(list((site.client.settings.home / "uploads").glob(first["upload"]["id"]))) == 1
