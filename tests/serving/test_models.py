@@ -89,6 +89,31 @@ def test_torch_export_and_torchscript_are_asked(pool: Pool, tmp_path: Path) -> N
         assert [row[0] for row in found] == pytest.approx([row[0] for row in expected])
 
 
+def field(number: int, value: bytes | int) -> bytes:
+    """A field of a protocol buffer, of at most 127 bytes."""
+    if isinstance(value, int):
+        return bytes([number << 3, value])
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def doubling_onnx() -> bytes:
+    """The smallest model: y = x + x, for a row of any length."""
+    shape = field(2, field(1, field(2, b"n")))
+    float_tensor = field(1, field(1, 1) + shape)
+    node = field(1, b"x") + field(1, b"x") + field(2, b"y") + field(4, b"Add")
+    ends = field(11, field(1, b"x") + field(2, float_tensor)) + field(
+        12, field(1, b"y") + field(2, float_tensor)
+    )
+    graph = field(1, node) + field(2, b"g") + ends
+    return field(1, 8) + field(7, graph) + field(8, field(2, 13))
+
+
+def test_onnx_is_asked(pool: Pool, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "model.onnx").write_bytes(doubling_onnx())
+    assert pool(memory_gib=2.0, request_seconds=30.0).predict("j", tmp_path, [1, 2.5]) == [2.0, 5.0]
+
+
 def test_weights_alone_cannot_be_asked(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     torch.save({"w": torch.zeros(2)}, tmp_path / "model.pt")

@@ -20,6 +20,8 @@ from mlcd.errors import MlcdError
 from mlcd.notify import open_notifier
 from mlcd.settings import Settings
 from mlcd.store import Store
+from mlcd.telemetry.runs import open_runs
+from mlcd.telemetry.traces import open_traces
 
 T = TypeVar("T")
 
@@ -39,7 +41,11 @@ class Observer(Protocol):
 
 
 Opener = Callable[[Store, Settings, JobRecord, Mapping[str, str]], Observer | None]  # None: not wanted
-OPENERS: tuple[tuple[str, Opener], ...] = (("Notifications", open_notifier),)
+OPENERS: tuple[tuple[str, Opener], ...] = (
+    ("Notifications", open_notifier),
+    ("Traces of OpenTelemetry", open_traces),
+    ("Runs of MLflow", open_runs),
+)
 
 
 @contextmanager

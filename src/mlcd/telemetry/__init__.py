@@ -1,0 +1,1 @@
+"""What happens to a job, for OpenTelemetry and MLflow; nothing without their variables in the environment."""
