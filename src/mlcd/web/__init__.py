@@ -3,12 +3,15 @@
     app.py            create_app(Site): the routers, middleware and error handlers put together
     site.py           Site: what every handler has at hand (client, settings, vault, uploads, hub, limits)
     settings.py       ServeSettings: host, port, workers, accounts, limits …
-    serving.py        runs uvicorn; the first-run setup token; graceful shutdown
+    starting.py       options of the command → ServeSettings; a public address without accounts is refused
+    serving.py        runs uvicorn, in one process or several; prints the first-run setup token
+    monitoring.py     /health, and /metrics for Prometheus
     watching.py       takes over jobs whose controllers are gone, on start and now and then
 
     who.py            Me, Maker, Boss: who asks, as dependencies of a handler; CSRF and roles are checked here
     passwords.py      argon2, tokens and their hashes
     sessions.py       signing in and out, signed cookies
+    oidc.py           single sign-on, by configuration
     once.py           idempotency keys: the same key and body, the same answer and never a second job
     submission.py     a job that came over the wire → LoadedJob; no path of this computer is taken from it
     uploads.py        code and data that were sent, content-addressed; unpacking.py refuses bad archives
@@ -26,9 +29,9 @@ Every handler that concerns a job gets it through `site.job(who, reference)`: of
 404 and nothing else. Handlers are plain functions (FastAPI runs them in threads); only streams and uploads
 are async. No handler opens the database by itself: all goes through Client and its store.
 
-A page gets its data as the API does: take `Site` (`request.app.state.site`), `Me` and call
-`site.client`. State-changing forms carry the field or header that `who.csrf_of(actor)` gives
-(`X-CSRF-Token`, or the form field `csrf`). Live parts listen to /api/v1/jobs/{id}/stream:
+A page gets its data as the API does: take `SiteOf` and `Me` and call `site.client`. Scripts that change
+something send the header `X-CSRF-Token` with `who.csrf` (empty, and not needed, without accounts).
+Live parts listen to /api/v1/jobs/{id}/stream:
 
     event: event   id: 17   data: {Event}                  each once, in order; Last-Event-ID goes on after it
     event: view             data: {JobView, no offers}     whenever something in it changed
