@@ -49,7 +49,12 @@ ProbeStepMinutes = Annotated[
     float, typer.Option(help="More for every three further nodes.", min=0.0, rich_help_panel=_PROTOCOL)
 ]
 Carry = Annotated[
-    bool, typer.Option("--carry", help="Search while training: probes count, and the training moves.", rich_help_panel=_PROTOCOL)
+    bool,
+    typer.Option(
+        "--carry",
+        help="Search while training: probes count, and the training moves.",
+        rich_help_panel=_PROTOCOL,
+    ),
 ]
 StartShare = Annotated[
     float,

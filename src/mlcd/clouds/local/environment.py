@@ -10,7 +10,6 @@ from pathlib import Path
 from mlcd.clouds.local.processes import MARKER
 from mlcd.core.task import Task, TaskFolder
 
-
 # Threads that wait must not spin: on a computer that has other work to do, two spinning threads of a GRU were
 # twelve times slower than two that sleep (0.47 against 5.7 steps/s), and on a quiet one it hardly shows.
 POLITE_THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
