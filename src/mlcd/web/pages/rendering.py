@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, date, datetime
 from functools import cache
 from typing import Any
@@ -66,7 +65,6 @@ def templates() -> Environment:
         "usd": show_usd,
         "duration": show_duration,
         "rate": show_rate,
-        "ago": ago,
         "moment": moment,
         "size": size,
         "price_age": price_age,
@@ -85,15 +83,6 @@ def moment(at: float) -> Markup:
     """A moment for everyone: the browser shows it in its own zone."""
     text = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return Markup('<time datetime="{}">{}</time>').format(f"{at:.0f}", text)
-
-
-def ago(at: float) -> str:
-    """'3 min ago'."""
-    seconds = max(0.0, time.time() - at)
-    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= unit:
-            return f"{seconds // unit:.0f} {name} ago"
-    return "just now"
 
 
 def price_age(priced_at: str) -> str:

@@ -77,8 +77,10 @@ function working(place, work) {
       await work();
     } catch (fault) {
       spot.textContent = "";
-      complain({ message: place === "[data-uploaded]" ? `code: ${fault.message}`.replace("code: code:", "code:") : `data: ${fault.message}`, hint: fault.hint });
-      throw fault;
+      const key = place === "[data-uploaded]" ? "code" : "data";
+      const named = new Fault({ message: fault.message.startsWith(`${key}: `) ? fault.message : `${key}: ${fault.message}`, hint: fault.hint });
+      complain(named);
+      throw named;
     }
   })();
   pending.catch(() => {}); // told above; starting without it is refused

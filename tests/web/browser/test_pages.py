@@ -1,0 +1,290 @@
+"""The pages in a real browser, on this computer's own cloud."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mlcd.core.run import JobState
+from small_jobs import PROGRAM
+from web.servers import PASSWORD, Server, remote, served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+OpenPage = Callable[..., Any]
+
+QUICK = {
+    "probe": {"warmup_seconds": 0.1, "min_seconds": 0.3, "max_seconds": 2, "silent_seconds": 10},
+    "checkpoint": {"grace_seconds": 2},
+}
+PHONE = {"viewport": {"width": 400, "height": 800}, "is_mobile": True, "has_touch": True}
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """A small program as people send it: zipped with its folder."""
+    file = tmp_path / "small.zip"
+    with zipfile.ZipFile(file, "w") as packed:
+        packed.writestr("small/train.py", textwrap.dedent(PROGRAM))
+    return file
+
+
+def test_from_a_new_job_to_a_downloaded_model(
+    open_server: Server, open_page: OpenPage, archive: Path, tmp_path: Path
+) -> None:
+    page = open_page(f"{open_server.url}/new")
+    _fill(page, archive, samples=4000)
+    page.click("[data-check]")
+    _expect(page.locator("[data-checked] tbody tr")).to_have_count(1)
+    page.click("[data-start]")
+    page.wait_for_url("**/jobs/small-*")
+    plan = page.locator("section.plan")
+    _expect(plan).to_contain_text("Nothing is spent on training until you accept")
+    _expect(plan).to_contain_text("$")
+    assert remote(open_server).view(page.url.rpartition("/")[2]).run.attempts == ()
+    _expect(page.locator("[data-place=beliefs] figure")).not_to_have_count(0)
+    page.click("text=Accept the plan and train")
+    _moves(page.locator("[data-place=training] figure").first)
+    _expect(_state(page)).to_have_text("succeeded")
+    _expect(page.locator("[data-log]")).to_contain_text("trained 4000")
+    with page.expect_download() as download:
+        page.click("text=Download the model")
+    download.value.save_as(tmp_path / "model.zip")
+    with zipfile.ZipFile(tmp_path / "model.zip") as model:
+        assert json.loads(model.read("model.json")) == {"done": 4000}
+
+
+def test_a_training_is_stopped_resumed_and_given_another_budget(
+    open_server: Server, open_page: OpenPage, tmp_path: Path
+) -> None:
+    job_id = _start(open_server, tmp_path, samples=100_000)
+    page = open_page(f"{open_server.url}/jobs/{job_id}")
+    _expect(_state(page)).to_have_text("training")
+    _expect(page.locator("[data-place=usage] figure")).not_to_have_count(0)
+    page.click("text=Stop")
+    _expect(_state(page)).to_have_text("stopped")
+    page.click("text=Resume")
+    _expect(_state(page)).to_have_text("training")
+    page.click("text=Change limits")
+    page.fill("[name=budget_usd]", "0.0000001")
+    page.click("text=Save")
+    _expect(page.locator("#limits [data-error]")).to_contain_text("is spent already")
+    page.fill("[name=budget_usd]", "7.5")
+    page.click("text=Save")
+    _expect(page.locator(".goal")).to_contain_text("$7.50")
+    page.click("text=Stop")
+    _expect(_state(page)).to_have_text("stopped")
+    assert remote(open_server).view(job_id).record.budget_usd == 7.5
+
+
+def test_a_bad_upload_is_refused_where_it_was_chosen(
+    open_server: Server, open_page: OpenPage, archive: Path, tmp_path: Path
+) -> None:
+    broken, climbing = tmp_path / "broken.zip", tmp_path / "climbing.zip"
+    broken.write_bytes(b"this is no archive")
+    with zipfile.ZipFile(climbing, "w") as packed:
+        packed.writestr("../train.py", "print()")
+    page = open_page(f"{open_server.url}/new")
+    page.set_input_files("[name=archive]", broken)
+    _expect(_error(page, "code")).to_contain_text("is not an archive that can be read")
+    page.set_input_files("[name=archive]", climbing)
+    _expect(_error(page, "code")).to_contain_text("leads elsewhere")
+    page.click("[data-start]")
+    _expect(_error(page, "code")).not_to_be_empty()
+    page.set_input_files("[name=archive]", archive)
+    _expect(page.locator("[name=run]")).to_have_value("python train.py")
+    _expect(_error(page, "code")).to_be_empty()
+
+
+def test_what_is_wrong_is_said_at_its_step_and_nothing_starts(
+    open_server: Server, open_page: OpenPage, archive: Path
+) -> None:
+    before = len(remote(open_server).lines(limit=500).items)
+    page = open_page(f"{open_server.url}/new")
+    _fill(page, archive, samples=4000)
+    page.fill("[name=budget]", "0.000001")
+    page.click("[data-start]")
+    _expect(_error(page, "budget")).to_contain_text("is too small: the cheapest probe alone costs")
+    page.fill("[name=budget]", "5")
+    page.fill("[name=more]", "bugdet: 5")
+    page.click("[data-start]")
+    _expect(_error(page, "more")).to_contain_text("budget")
+    page.fill("[name=more]", "probe: [")
+    page.click("[data-start]")
+    _expect(_error(page, "more")).to_contain_text("line")
+    assert len(remote(open_server).lines(limit=500).items) == before
+
+
+def test_an_example_fills_the_steps_at_one_click(open_server: Server, open_page: OpenPage) -> None:
+    page = open_page(f"{open_server.url}/new")
+    page.click("#example-digits")
+    _expect(page.locator("[name=run]")).to_have_value("python train.py")
+    _expect(page.locator("[name=platform]")).to_have_value("pytorch")
+    _expect(page.locator("[name=dataset_size]")).to_have_value("1437")
+    _expect(page.locator("[data-uploaded]")).to_contain_text("digits.tar")
+    page.click("[data-check]")
+    _expect(page.locator("[data-checked] tbody tr")).not_to_have_count(0)
+
+
+def test_a_folder_is_sent_without_what_no_program_needs(
+    open_server: Server, open_page: OpenPage, tmp_path: Path
+) -> None:
+    folder = tmp_path / "program"
+    (folder / ".git").mkdir(parents=True)
+    (folder / ".git" / "config").write_text("secret")
+    (folder / ("deep" * 20) / ("er" * 30)).mkdir(parents=True)
+    (folder / ("deep" * 20) / ("er" * 30) / "rows.csv").write_text("1,2\n")
+    (folder / "main.py").write_text("print()")
+    page = open_page(f"{open_server.url}/new")
+    page.check("[name=source][value=folder]")
+    page.set_input_files("[name=folder]", folder)
+    _expect(page.locator("[data-uploaded]")).to_contain_text("program.tar: 2 files")
+    _expect(page.locator("[name=run]")).to_have_value("python main.py")
+
+
+def test_no_page_scrolls_sideways_on_a_phone(open_server: Server, open_page: OpenPage, trace: Path) -> None:
+    job_id = _replay(open_server, trace)
+    page = open_page(f"{open_server.url}/jobs", **PHONE)
+    for path in (
+        "/jobs",
+        f"/jobs/{job_id}",
+        "/new",
+        "/models",
+        f"/models/{job_id}",
+        "/offers",
+        "/history",
+        "/team",
+        "/no",
+    ):
+        page.goto(open_server.url + path)
+        if path == f"/jobs/{job_id}":
+            _expect(page.locator("[data-place=beliefs] figure")).not_to_have_count(0)
+        wide, room = page.evaluate(
+            "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        )
+        assert wide <= room, path
+
+
+def test_the_list_of_jobs_is_live_and_filtered(open_server: Server, open_page: OpenPage, trace: Path) -> None:
+    first = _replay(open_server, trace)
+    page = open_page(f"{open_server.url}/jobs?q=toy")
+    _expect(page.locator(f"a[href='/jobs/{first}']")).to_be_visible()
+    second = _replay(open_server, trace)  # while the page is open
+    _expect(page.locator(f"a[href='/jobs/{second}']")).to_be_visible()
+    page.select_option("[name=state]", "failed")
+    page.click("text=Filter")
+    _expect(page.locator("main")).to_contain_text("No job is like that")
+
+
+def test_what_people_write_is_never_markup(open_server: Server, open_page: OpenPage, trace: Path) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    job_id = _replay(open_server, trace, run=f"echo '{evil}'", envs={"A": evil})
+    page = open_page(f"{open_server.url}/jobs/{job_id}")
+    page.click("text=The job as it was submitted")
+    _expect(page.locator(".facts")).to_contain_text(evil)
+    assert page.locator("main img").count() == 0
+
+
+def test_the_first_account_makes_another_which_signs_in(open_page: OpenPage, tmp_path: Path) -> None:
+    with served(tmp_path / "home", "--accounts") as server:
+        page = open_page(f"{server.url}/jobs")
+        page.wait_for_url("**/setup")
+        page.fill("[name=setup_token]", server.setup_token())
+        page.fill("[name=name]", "boss")
+        page.fill("[name=password]", PASSWORD)
+        page.click("text=Make the account")
+        page.wait_for_url("**/jobs")
+        page.click("text=Team")
+        form = page.locator("form[data-post='/api/v1/accounts']")
+        form.locator("[name=name]").fill("ada")
+        form.locator("[name=password]").fill(PASSWORD)
+        form.locator("text=Add").click()
+        _expect(page.locator("[data-account=ada] [name=role]")).to_have_value("user")
+        page.click("text=Sign out")
+        page.wait_for_url("**/login")
+        page.goto(f"{server.url}/offers")
+        page.fill("[name=name]", "ada")
+        page.fill("[name=password]", "not this one")
+        page.click("main button")
+        _expect(page.locator("[data-error]")).to_contain_text("Name or password is wrong")
+        page.fill("[name=password]", PASSWORD)
+        page.click("main button")
+        page.wait_for_url("**/offers")
+        page.click("text=Team")
+        page.fill("[name=label]", "laptop")
+        page.click("text=Make a token")
+        _expect(page.locator("[data-made] code")).to_contain_text("mlcd")
+        _expect(page.locator("main")).not_to_contain_text("People")
+
+
+def _fill(page: Page, archive: Path, samples: int) -> None:
+    page.set_input_files("[name=archive]", archive)
+    _expect(page.locator("[name=run]")).to_have_value("python train.py")
+    _expect(page.locator("[name=workdir]")).to_have_value("small")
+    page.select_option("[name=work_kind]", "samples")
+    page.fill("[name=work_amount]", str(samples))
+    page.check("[name=how][value=hand]")
+    page.fill("[name=instance]", "local-1c")
+    page.fill("[name=budget]", "5")
+    page.click("#step-resources summary")
+    page.fill("[name=more]", json.dumps(QUICK))
+
+
+def _start(server: Server, folder: Path, samples: int) -> str:
+    """A training that was accepted ahead."""
+    (folder / "code").mkdir()
+    (folder / "code" / "train.py").write_text(textwrap.dedent(PROGRAM))
+    client = remote(server)
+    job = {"name": "long", "workdir": str(folder / "code"), "run": "python train.py", "search": "exhaustive"}
+    machine = {"instance_type": "local-1c"}
+    job_id = client.submit(client.load({**job, **QUICK, "work": {"samples": samples}, "resources": machine}))
+    client.confirm(job_id)
+    client.start(job_id)
+    return job_id
+
+
+def _replay(server: Server, trace: Path, **keys: Any) -> str:
+    """A job of a recorded workload, planned."""
+    client = remote(server)
+    job = {
+        "name": "toy",
+        "run": "python train.py",
+        "num_nodes": "1..4",
+        "work": {"samples": 2_000_000},
+        **keys,
+    }
+    options = {"trace": str(trace), "workload": "toy"}
+    job_id = client.submit(client.load(job), cloud="replay", cloud_options=options)
+    client.start(job_id)
+    assert list(client.follow(job_id))[-1].record.state is JobState.PLANNED
+    return job_id
+
+
+def _moves(figure: Locator) -> None:
+    """A chart is drawn, and then drawn anew."""
+    line = figure.locator("> svg path[fill=none]").last
+    before = line.get_attribute("d")
+    assert before
+    _expect(line).not_to_have_attribute("d", re.compile(f"^{re.escape(before)}$"))
+
+
+def _state(page: Page) -> Locator:
+    return page.locator("[data-state-badge]")
+
+
+def _error(page: Page, key: str) -> Locator:
+    return page.locator(f"[data-error-of~={key}]")
+
+
+def _expect(locator: Locator) -> Any:
+    from playwright.sync_api import expect
+
+    return expect(locator)
