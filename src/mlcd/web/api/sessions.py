@@ -64,7 +64,7 @@ def session(who: Me) -> Response:
 
 @router.delete("/session", status_code=204)
 def log_out(site: SiteOf, who: Me) -> Response:
-    """End this session."""
+    """Sign out: the session ends."""
     if who.csrf:
         site.client.store.accounts.revoke(who.token_id, who.name)
         site.note(who.name, "sign-out", "")
