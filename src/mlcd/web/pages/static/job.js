@@ -118,7 +118,7 @@ function readLog() {
   if (!tasks.value || (shown === place && stream)) return;
   stream?.close();
   [shown, lines] = [place, []];
-  log.textContent = "";
+  log.textContent = "Nothing is written yet.";
   stream = new EventSource(`${api}/logs/stream?task=${encodeURIComponent(tasks.value)}&node=${Number(node.value) || 0}`);
   stream.addEventListener("lines", (event) => addLines(JSON.parse(event.data).lines));
   stream.addEventListener("over", () => { stream?.close(); if (!lines.length) log.textContent = "The log is empty."; });
