@@ -217,7 +217,7 @@ def test_the_first_account_makes_another_which_signs_in(open_page: OpenPage, tmp
         _expect(page.locator("[data-error]")).to_contain_text("Name or password is wrong")
         page.fill("[name=password]", PASSWORD)
         page.click("main button")
-        page.wait_for_url("**/offers")
+        page.wait_for_url(f"{server.url}/offers")
         page.click("text=Team")
         page.fill("[name=label]", "laptop")
         page.click("text=Make a token")
