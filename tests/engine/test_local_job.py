@@ -179,6 +179,9 @@ def test_the_user_can_move_a_training(client: Client, make_job: MakeJob) -> None
     view = list(client.follow(job_id))[-1]
     assert view.record.state is JobState.SUCCEEDED, view.record.error
     assert [attempt.end for attempt in view.run.attempts] == [AttemptEnd.MOVED, AttemptEnd.FINISHED]
+    told = [event.data["seconds"] for event in client.events(job_id) if "The move took" in event.message]
+    assert len(told) == 1
+    assert 0 < told[0] < 60
     assert json.loads((Path(view.model) / "model.json").read_text())["done"] == 6000
     with pytest.raises(UserError, match="only a training"):
         client.move(job_id, nodes=2)

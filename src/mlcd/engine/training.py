@@ -11,6 +11,7 @@ from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.run import Attempt, AttemptEnd, Run
 from mlcd.core.study import Ledger
 from mlcd.core.task import Handle, Task, TaskKind, TaskState, TaskStatus
+from mlcd.core.units import show_duration
 from mlcd.engine.adapting import Adapter
 from mlcd.engine.booking import Books
 from mlcd.engine.desk import Desk, goal_of
@@ -89,13 +90,14 @@ class Stretch:
         self.books = Books(desk, self._attempt())
         self.adapter = Adapter(desk, record)
         self.handle: Handle = ""
+        self.moved_from = self._moved_from()
 
     def follow(self) -> Attempt:
         """Watch it until it has ended and is booked."""
         self.handle = self.desk.launch(self.task_record, self.task)
         while True:
             status = self.desk.cloud.status(self.handle)
-            self.books.book(self.record, status)
+            self._tell_downtime(self.books.book(self.record, status))
             if status.state.ended:
                 return self._end(status)
             if (ended := self._decide(status)) is not None:
@@ -122,6 +124,15 @@ class Stretch:
         begin = "" if before == 0 else f" from {before:,.0f} samples"
         self.desk.say("attempt", f"Training on {attempt.deployment}{begin}", number=attempt.number)
         return attempt
+
+    def _moved_from(self) -> Attempt | None:
+        """The stretch before this one, if it ended by moving here."""
+        before = [
+            each
+            for each in self.desk.store.attempts(self.desk.job_id)
+            if each.number < self.task_record.number
+        ]
+        return before[-1] if before and before[-1].end is AttemptEnd.MOVED else None
 
     def _decide(self, status: TaskStatus) -> Attempt | None:
         """End the stretch where the user, the target, a limit, silence or a better place demands it."""
@@ -152,6 +163,19 @@ class Stretch:
         attempt = self._stop(AttemptEnd.MOVED, f"moving to {move.deployment}")
         self.desk.change(moved_to=move.deployment, move_asked=None)
         return attempt
+
+    def _tell_downtime(self, attempt: Attempt) -> None:
+        """Say once how long no step was made because of a move."""
+        before = self.moved_from
+        if before is None or attempt.first_step_at is None or before.ended_at is None:
+            return
+        self.moved_from = None
+        seconds = attempt.first_step_at - before.ended_at
+        self.desk.say(
+            "decision",
+            f"The move took {show_duration(seconds)} from the stop to the next step",
+            seconds=seconds,
+        )
 
     def _spent(self, status: TaskStatus) -> Ledger:
         """Time and money so far, charges that are not booked yet included."""

@@ -25,7 +25,7 @@ from functools import cache
 import numpy as np
 from scipy.stats import qmc
 
-from mlcd.search.auto_features import Features, Floats, Ints, Rows, join
+from mlcd.search.auto_features import Bools, Features, Floats, Ints, Rows, join
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class Prior:
     type: float = 0.1
     scaling: float = 0.15  # of all types together, at e times as many nodes
     type_scaling: float = 0.15  # of each by itself
+    network: float = 0.2  # of all types together, at the step from one node to several
+    family_network: float = 0.5  # of each family by itself: networks differ more than anything else
     size: float = 0.15  # of all families together, at a node e times as large
     family_size: float = 0.15  # of each by itself
     batch: float = 0.25
@@ -52,8 +54,8 @@ class Prior:
         2.0,
     )  # rival factors on all of these but level, price and kind
     roughness_weights: tuple[float, ...] = (0.25, 0.5, 0.25)
-    overhead: tuple[float, float] = (0.003, 10.0)  # o
-    exchange: tuple[float, float] = (0.002, 1.5)  # τ
+    overhead: tuple[float, float] = (0.001, 10.0)  # o
+    exchange: tuple[float, float] = (0.001, 5.0)  # τ
     growth: tuple[float, float] = (1e-5, 0.03)  # κ
     laws: int = 128
 
@@ -94,23 +96,26 @@ def reference_of(space: Features, known: Features) -> Reference:
 
 def law_means(deployments: Features, reference: Reference, prior: Prior, laws: Rows | None = None) -> Floats:
     """m of these laws, or of all: (L, N)."""
-    overhead, exchange, growth, rho, beta = (each if laws is None else each[laws] for each in _laws(prior))
+    columns = (each if laws is None else each[laws] for each in _laws(prior))
+    overhead, exchange, growth, rho, beta, inner = columns
     nodes, (log_r, log_g) = deployments.nodes, reference.hints(deployments)
     units = log_g + deployments.log_nodes
     dilution = reference.log_batch - deployments.log_batch
     load = np.exp(units + rho * log_r + beta * dilution)
-    loss = overhead + exchange * (1.0 - 1.0 / nodes) + growth * (nodes - 1.0)
+    loss = (
+        overhead + exchange * (1.0 - np.exp(-deployments.log_nodes - inner * log_g)) + growth * (nodes - 1.0)
+    )
     means: Floats = log_r + units - np.log1p(load * loss)
     return means
 
 
 @cache
-def _laws(prior: Prior) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def _laws(prior: Prior) -> tuple[Floats, ...]:
     """The laws as columns (L, 1): points of a Sobol sequence, the same in every process."""
-    unit = qmc.Sobol(5, scramble=False).random(2 * prior.laws)[prior.laws :, :, None]
+    unit = qmc.Sobol(6, scramble=False).random(2 * prior.laws)[prior.laws :, :, None]
     low, high = np.log([prior.overhead, prior.exchange, prior.growth]).T[:, :, None]
     scales = np.exp(low + (high - low) * unit[:, :3])
-    return scales[:, 0], scales[:, 1], scales[:, 2], unit[:, 3], np.round(unit[:, 4])
+    return scales[:, 0], scales[:, 1], scales[:, 2], unit[:, 3], np.round(unit[:, 4]), np.round(unit[:, 5])
 
 
 def covariances(a: Features, b: Features, reference: Reference, prior: Prior) -> Floats:
@@ -133,7 +138,11 @@ def _rough_part(a: Features, b: Features, size: Floats, reference: Reference, pr
     same = same_type & (apart == 0) & _equal(a.log_nodes, b.log_nodes)
     k = prior.scaling**2 * nodes + prior.size**2 * size  # Brownian in log nodes and in log size
     k += same_type * (prior.type**2 + prior.type_scaling**2 * nodes)
-    k += _equal(a.family_id, b.family_id) * (prior.family**2 + prior.family_size**2 * size)
+    several = np.logical_and.outer(a.nodes > 1, b.nodes > 1)
+    k += prior.network**2 * several
+    k += _equal(a.family_id, b.family_id) * (
+        prior.family**2 + prior.family_size**2 * size + prior.family_network**2 * several
+    )
     k += prior.klass**2 * _equal(a.class_id, b.class_id)
     k += prior.batch**2 * np.exp(-0.5 * (apart / prior.batch_length) ** 2) if apart.any() else prior.batch**2
     k += prior.own**2 * same
@@ -145,9 +154,12 @@ def variances(a: Features, reference: Reference, prior: Prior) -> Floats:
     (rate, size), steps = reference.hints(a), a.log_nodes - reference.log_nodes
     smooth = prior.level**2 + prior.kind**2 + (prior.price * rate) ** 2
     types = prior.klass**2 + prior.family**2 + prior.type**2 + size * (prior.size**2 + prior.family_size**2)
-    rough = types + prior.batch**2 + prior.own**2 + steps * (prior.scaling**2 + prior.type_scaling**2)
+    network = (a.nodes > 1) * (prior.network**2 + prior.family_network**2)
+    scaling = steps * (prior.scaling**2 + prior.type_scaling**2)
+    rough = types + network + scaling + prior.batch**2 + prior.own**2
     return np.array([smooth + roughness**2 * rough for roughness in prior.roughnesses])
 
 
-def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]  # of any numbers
-    return np.equal.outer(a, b)
+def _equal(a: Rows | Floats, b: Rows | Floats) -> Bools:
+    same: Bools = np.equal.outer(a, b)
+    return same

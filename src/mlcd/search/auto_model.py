@@ -138,7 +138,8 @@ def _factor(k: Floats, error: Floats) -> tuple[Floats, bool]:
 def _log_likelihood(residuals: Floats, factor: tuple[Floats, bool]) -> Floats:
     """log N(residuals; 0, K + σ²) of each law, up to a constant: (L,)."""
     fit: Floats = -0.5 * np.einsum("lm,ml->l", residuals, cho_solve(factor, residuals.T))
-    return fit - np.log(np.diag(factor[0])).sum()
+    likelihood: Floats = fit - np.log(np.diag(factor[0])).sum()
+    return likelihood
 
 
 def _heaviest(log_weights: Floats, kept: int) -> tuple[Rows, Floats]:

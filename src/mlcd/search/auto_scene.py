@@ -70,11 +70,12 @@ def best_possible(means: Floats, stakes: Stakes) -> Floats:
     """The value of the best deployment that keeps the limits with its margin, under each hypothesis: (H,)."""
     values = stakes.value(stakes.work * np.exp(-means))
     required = stakes.required()
-    best = np.where(means >= required + MARGIN, values, np.inf).min(axis=1)
+    best: Floats = np.where(means >= required + MARGIN, values, np.inf).min(axis=1)
     if not stakes.goal.limited:
         return best
     surest = np.argmax(means - required, axis=1)
-    return np.minimum(best, _NOTHING * values[np.arange(len(means)), surest])
+    bounded: Floats = np.minimum(best, _NOTHING * values[np.arange(len(means)), surest])
+    return bounded
 
 
 @dataclass(frozen=True)

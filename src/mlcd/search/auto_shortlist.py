@@ -61,7 +61,8 @@ def _soft_value(beliefs: Beliefs, stakes: Stakes, optimism: float) -> Floats:
         return value
     chance = ndtr((mean - stakes.required()) / sd + optimism)
     nothing = _NOTHING * value[np.argmax(chance)]
-    return chance * value + (1.0 - chance) * nothing
+    blended: Floats = chance * value + (1.0 - chance) * nothing
+    return blended
 
 
 def _odds(beliefs: Beliefs, stakes: Stakes) -> Floats:

@@ -42,7 +42,8 @@ def _doors(scene: Scene, probes: Rows) -> Floats:
     before = tilted @ best_possible(scene.means, scene.stakes)
     after = [tilted @ best_possible(scene.means, _paid(scene, int(d))) for d in probes]
     price = tilted.sum() * scene.stakes.probe_value()[probes]
-    return np.maximum(np.array(after) - before - price, 0.0)
+    closed: Floats = np.maximum(np.array(after) - before - price, 0.0)
+    return closed
 
 
 def _paid(scene: Scene, probe: int) -> Stakes:
@@ -78,7 +79,8 @@ def _go_on(
     price = after.scale[:, None] * paid.probe_value()
     gain = (1.0 - scene.failing) * _hope(after, paid, carried, value, best[:, None]) - price
     gain = np.where(scene.open & ~measured, gain, 0.0)
-    return best - np.maximum(gain.max(axis=1), 0.0)
+    value_then: Floats = best - np.maximum(gain.max(axis=1), 0.0)
+    return value_then
 
 
 def _hope(after: Outcomes, paid: Stakes, carried: Floats, value: Floats, best: Floats) -> Floats:
@@ -113,4 +115,5 @@ def _outcomes(scene: Scene, probe: int) -> tuple[Floats, Floats, Floats]:
 def _work_left(scene: Scene, probe: int, outcomes: Floats) -> Floats:
     """The share of the work that is left when the probe's training is carried on: (Q,)."""
     trained = scene.stakes.training_share * scene.stakes.probe_seconds[probe] * np.exp(outcomes)
-    return np.maximum(1.0 - trained / scene.stakes.work[probe], 1e-6)
+    left: Floats = np.maximum(1.0 - trained / scene.stakes.work[probe], 1e-6)
+    return left
