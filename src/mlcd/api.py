@@ -47,8 +47,8 @@ from mlcd.engine.tasks import task_folder
 from mlcd.engine.viewing import story_of, view_of
 from mlcd.errors import InvalidJobError, MlcdError, NotFoundError, TaskFailedError, UserError
 from mlcd.forecast.curves import Price
-from mlcd.report import write_report
-from mlcd.report.curve import Curve, curve_of
+from mlcd.reporting import write_report
+from mlcd.reporting.curve import Curve, curve_of
 from mlcd.serving.pool import ModelPool
 from mlcd.settings import Settings, read_settings
 from mlcd.store import Store, open_store

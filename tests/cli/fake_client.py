@@ -15,7 +15,7 @@ from mlcd.core.records import Event
 from mlcd.core.task import Owned
 from mlcd.core.view import Check, JobStory, JobView, Stray
 from mlcd.errors import MlcdError, NotFoundError
-from mlcd.report import write_report
+from mlcd.reporting import write_report
 
 
 @dataclass(frozen=True)

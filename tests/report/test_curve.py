@@ -6,7 +6,7 @@ import pytest
 
 import stories
 from mlcd.errors import UserError
-from mlcd.report.curve import curve_of, read_price
+from mlcd.reporting.curve import curve_of, read_price
 
 
 def test_the_curve_has_a_front_and_a_knee_on_it() -> None:

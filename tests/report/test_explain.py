@@ -7,7 +7,7 @@ from dataclasses import replace
 import stories
 from mlcd.core.study import Belief
 from mlcd.core.view import JobStory
-from mlcd.report.explain import Passage, explain
+from mlcd.reporting.explain import Passage, explain
 
 
 def passage(story: JobStory, title: str) -> tuple[str, ...]:

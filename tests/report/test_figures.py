@@ -9,10 +9,10 @@ from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.progress import Point
 from mlcd.core.study import Belief
 from mlcd.core.view import JobStory
-from mlcd.report.belief_figures import MOST_PANELS, belief_figures, panels_left_out
-from mlcd.report.figures import axis, dots, scale, thinned, tidy, time_unit
-from mlcd.report.search_figures import order_figure, time_cost_figure
-from mlcd.report.training_figures import training_figures
+from mlcd.reporting.belief_figures import MOST_PANELS, belief_figures, panels_left_out
+from mlcd.reporting.figures import axis, dots, scale, thinned, tidy, time_unit
+from mlcd.reporting.search_figures import order_figure, time_cost_figure
+from mlcd.reporting.training_figures import training_figures
 
 
 def names(figure: object) -> list[str]:

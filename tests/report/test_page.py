@@ -17,7 +17,7 @@ from mlcd.core.run import JobState
 from mlcd.core.study import Ledger
 from mlcd.core.trial import Failure, FailureKind, Measurement, Trial
 from mlcd.core.view import JobStory, JobView
-from mlcd.report.page import render, write_report
+from mlcd.reporting.page import render, write_report
 
 
 class Reader(HTMLParser):

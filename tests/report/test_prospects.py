@@ -11,7 +11,7 @@ from mlcd.core.study import Ledger
 from mlcd.core.trial import Measurement
 from mlcd.core.view import JobStory
 from mlcd.forecast.curves import pareto_front
-from mlcd.report.prospects import Prospect, chosen, prospect_of_trial, prospects
+from mlcd.reporting.prospects import Prospect, chosen, prospect_of_trial, prospects
 
 
 def test_measured_deployments_are_not_believed_in_again() -> None:

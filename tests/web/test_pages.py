@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from mlcd.report.html import tag
+from mlcd.reporting.html import tag
 from mlcd.web.app import create_app
 from mlcd.web.pages.assets import VERSION
 from mlcd.web.pages.examples import example, examples, read_keys

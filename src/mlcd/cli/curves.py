@@ -13,8 +13,8 @@ from mlcd.cli.door import client_of
 from mlcd.cli.screen import note, printable, show, show_json
 from mlcd.cli.tables import table
 from mlcd.core.units import show_duration, show_usd
-from mlcd.report.curve import Curve, read_price
-from mlcd.report.prospects import Prospect
+from mlcd.reporting.curve import Curve, read_price
+from mlcd.reporting.prospects import Prospect
 
 
 def curves(

@@ -18,7 +18,7 @@ from mlcd.cli.tables import bill_table, jobs_table, plan_lines, state_text, tota
 from mlcd.cli.training import carry_out
 from mlcd.core.run import JobState
 from mlcd.core.view import JobView
-from mlcd.report.gauges import goal_in_words
+from mlcd.reporting.gauges import goal_in_words
 
 
 def status(

@@ -16,7 +16,7 @@ from mlcd.core.goal import Goal
 from mlcd.core.machines import Offer
 from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import Check
-from mlcd.report.gauges import goal_in_words
+from mlcd.reporting.gauges import goal_in_words
 
 
 class Order(StrEnum):

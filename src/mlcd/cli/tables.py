@@ -16,7 +16,7 @@ from mlcd.core.plan import Plan
 from mlcd.core.trial import Trial
 from mlcd.core.units import show_duration, show_rate, show_usd
 from mlcd.core.view import Check, JobView, Stray
-from mlcd.report.prospects import prospect_of_trial
+from mlcd.reporting.prospects import prospect_of_trial
 
 CHOSEN = "▶"
 

@@ -169,7 +169,7 @@ def _tell_started(view: JobView, *, as_json: bool) -> None:
 
 
 def _explain(client: Client, job_id: str) -> None:
-    from mlcd.report import explain
+    from mlcd.reporting import explain
 
     for passage in explain(client.story(job_id)):
         show("", printable(passage.title, "bold"))

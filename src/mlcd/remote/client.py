@@ -26,7 +26,7 @@ from mlcd.errors import NotFoundError
 from mlcd.forecast.curves import Price
 from mlcd.remote.sending import send_folder, send_path
 from mlcd.remote.wire import Wire
-from mlcd.report.curve import Curve, curve_of
+from mlcd.reporting.curve import Curve, curve_of
 
 FOLLOW_SECONDS = 0.5
 

@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 from mlcd.api import Client
 from mlcd.core.view import JobStory, JobView
-from mlcd.report.belief_figures import belief_figures
-from mlcd.report.figures import Figure
-from mlcd.report.html import join
-from mlcd.report.search_figures import order_figure, time_cost_figure
-from mlcd.report.sections import words_section
-from mlcd.report.training_figures import training_figures
+from mlcd.reporting.belief_figures import belief_figures
+from mlcd.reporting.figures import Figure
+from mlcd.reporting.html import join
+from mlcd.reporting.search_figures import order_figure, time_cost_figure
+from mlcd.reporting.sections import words_section
+from mlcd.reporting.training_figures import training_figures
 from mlcd.web.wire import encode
 
 Which = Literal["search", "training"]

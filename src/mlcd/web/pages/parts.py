@@ -10,8 +10,8 @@ from mlcd.api import at_rest
 from mlcd.core.records import Event, TaskRecord
 from mlcd.core.run import JobState
 from mlcd.core.view import JobStory, JobView
-from mlcd.report import sections
-from mlcd.report.gauges import Gauge, gauges_of, goal_in_words, verdict
+from mlcd.reporting import sections
+from mlcd.reporting.gauges import Gauge, gauges_of, goal_in_words, verdict
 from mlcd.web.pages.charts import search_version, training_version
 from mlcd.web.pages.rendering import part
 from mlcd.web.site import Site

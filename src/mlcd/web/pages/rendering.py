@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from mlcd import __version__
 from mlcd.core.units import show_duration, show_rate, show_usd
 from mlcd.errors import MlcdError
-from mlcd.report.html import Html
+from mlcd.reporting.html import Html
 from mlcd.web.pages.assets import VERSION
 from mlcd.web.who import Actor, find_actor, site_of
 

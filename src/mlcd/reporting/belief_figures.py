@@ -9,7 +9,7 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief
 from mlcd.core.trial import Trial
 from mlcd.core.view import JobStory
-from mlcd.report.figures import Figure, Trace, axis, band, colour, dots, line
+from mlcd.reporting.figures import Figure, Trace, axis, band, colour, dots, line
 
 MOST_PANELS = 12
 

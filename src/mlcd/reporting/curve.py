@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from mlcd.core.view import JobStory
 from mlcd.errors import UserError
 from mlcd.forecast.curves import Price, knee, pareto_front, per_instance, per_second, per_vcpu_and_gib
-from mlcd.report.prospects import Prospect, prospects
+from mlcd.reporting.prospects import Prospect, prospects
 
 
 @dataclass(frozen=True)

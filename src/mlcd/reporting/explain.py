@@ -11,7 +11,7 @@ from mlcd.core.study import Ledger
 from mlcd.core.trial import Trial
 from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import JobStory, JobView
-from mlcd.report.prospects import Prospect, chosen, prospect_of_trial, prospects
+from mlcd.reporting.prospects import Prospect, chosen, prospect_of_trial, prospects
 
 _MOST_REJECTED = 8  # told one by one; the rest is counted
 

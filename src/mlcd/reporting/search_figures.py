@@ -10,8 +10,8 @@ from mlcd.core.trial import Trial
 from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import JobStory
 from mlcd.forecast.curves import knee, pareto_front
-from mlcd.report.figures import Figure, Trace, axis, colour, dots, label, line, scale, symbol, time_unit
-from mlcd.report.prospects import Prospect, chosen, prospect_of_trial, prospects
+from mlcd.reporting.figures import Figure, Trace, axis, colour, dots, label, line, scale, symbol, time_unit
+from mlcd.reporting.prospects import Prospect, chosen, prospect_of_trial, prospects
 
 _AIMS = {
     Aim.FASTEST: "hours of training",

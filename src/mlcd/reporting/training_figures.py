@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from mlcd.core.progress import MetricPoint, Point
 from mlcd.core.view import JobStory
-from mlcd.report.figures import Figure, Trace, axis, band, colour, line, scale, thinned, time_unit
+from mlcd.reporting.figures import Figure, Trace, axis, band, colour, line, scale, thinned, time_unit
 
 _MOST_METRICS = 8
 

@@ -10,13 +10,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from mlcd.core.view import JobStory
-from mlcd.report import sections
-from mlcd.report.belief_figures import belief_figures, panels_left_out
-from mlcd.report.figures import Figure
-from mlcd.report.gauges import head
-from mlcd.report.html import Html, data, join, tag
-from mlcd.report.search_figures import order_figure, time_cost_figure
-from mlcd.report.training_figures import training_figures
+from mlcd.reporting import sections
+from mlcd.reporting.belief_figures import belief_figures, panels_left_out
+from mlcd.reporting.figures import Figure
+from mlcd.reporting.gauges import head
+from mlcd.reporting.html import Html, data, join, tag
+from mlcd.reporting.search_figures import order_figure, time_cost_figure
+from mlcd.reporting.training_figures import training_figures
 
 
 def write_report(story: JobStory, path: Path) -> Path:
@@ -37,7 +37,7 @@ def write_report(story: JobStory, path: Path) -> Path:
 def render(story: JobStory) -> str:
     """The page as text."""
     name = story.view.record.job.name
-    style, script = (files("mlcd.report").joinpath(file).read_text() for file in ("page.css", "page.js"))
+    style, script = (files("mlcd.reporting").joinpath(file).read_text() for file in ("page.css", "page.js"))
     plotly = files("plotly").joinpath("package_data/plotly.min.js").read_text()
     body = tag("main", tag("header", head(story.view)), *_sections(story))
     return (

@@ -9,7 +9,7 @@ from mlcd.core.goal import Aim, Goal
 from mlcd.core.run import JobState
 from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import JobView
-from mlcd.report.html import Html, join, tag
+from mlcd.reporting.html import Html, join, tag
 
 _AIMS = {
     Aim.FASTEST: "as fast as possible",

@@ -9,9 +9,9 @@ from mlcd.core.run import JobState
 from mlcd.core.study import Ledger
 from mlcd.core.units import show_duration, show_rate, show_usd
 from mlcd.core.view import JobStory, JobView
-from mlcd.report.explain import explain
-from mlcd.report.html import Html, Row, join, table, tag
-from mlcd.report.prospects import prospect_of_trial
+from mlcd.reporting.explain import explain
+from mlcd.reporting.html import Html, Row, join, table, tag
+from mlcd.reporting.prospects import prospect_of_trial
 
 _MOST_EVENTS = 300
 
