@@ -4,7 +4,7 @@ A step of training takes the compute, a fixed time, an exchange between the node
 number. In units of the compute time of one unit (the smallest node of a family) the log throughput of n nodes
 with batch size b is, up to the level of the job,
 
-    m(d) = log(r·g·n) − log(1 + g·n·r^ρ·(b₀/b)^β·(o + τ·(1 − 1/n) + κ·(n − 1)))
+    m(d) = log(r·g·n) − log(1 + g·n·r^ρ·(b₀/b)^β·(o + τ·(1 − 1/(n·g^λ)) + κ·(n − 1)))
 
     r           rate of the family's unit: its price ÷ the median unit's, for what costs twice as much is taken
                 to be about twice as fast
@@ -12,8 +12,9 @@ with batch size b is, up to the level of the job,
     o, τ, κ     fixed time, exchange and growth, each ÷ the compute time of a unit
     ρ = 0       the overhead of a faster family is shorter in step; ρ = 1: it is the same for all
     β = 1       a larger batch dilutes the overhead; β = 0: it does not
+    λ = 1       the units of a node exchange as nodes do; λ = 0: they need not
 
-Nobody knows (o, τ, κ, ρ, β): each law is one hypothesis, spread evenly over the logarithms of the ranges below.
+Nobody knows (o, τ, κ, ρ, β, λ): each law is one hypothesis, spread evenly over the logarithms of the ranges below.
 What no law says is Gaussian: k(d, d′) is the covariance of the difference between log throughput and its law.
 """
 
@@ -41,7 +42,7 @@ class Prior:
     scaling: float = 0.15  # of all types together, at e times as many nodes
     type_scaling: float = 0.15  # of each by itself
     network: float = 0.2  # of all types together, at the step from one node to several
-    family_network: float = 0.5  # of each family by itself: networks differ more than anything else
+    family_network: float = 0.6  # of each family by itself: networks differ more than anything else
     size: float = 0.15  # of all families together, at a node e times as large
     family_size: float = 0.15  # of each by itself
     batch: float = 0.25
@@ -115,7 +116,7 @@ def _laws(prior: Prior) -> tuple[Floats, ...]:
     unit = qmc.Sobol(6, scramble=False).random(2 * prior.laws)[prior.laws :, :, None]
     low, high = np.log([prior.overhead, prior.exchange, prior.growth]).T[:, :, None]
     scales = np.exp(low + (high - low) * unit[:, :3])
-    return scales[:, 0], scales[:, 1], scales[:, 2], unit[:, 3], np.round(unit[:, 4]), np.round(unit[:, 5])
+    return scales[:, 0], scales[:, 1], scales[:, 2], unit[:, 3], unit[:, 4], np.round(unit[:, 5])
 
 
 def covariances(a: Features, b: Features, reference: Reference, prior: Prior) -> Floats:
