@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PATIENCE_MS = 60_000  # the machine may be busy; nothing waits so long when all is well
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: Playwright holds an event loop that other tests would find running
 def browser() -> Iterator[Browser]:
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     chromium = shutil.which("chromium")
