@@ -6,11 +6,8 @@ import pytest
 
 from mlcd.core.job import BatchSizes, Job, NodeRange, Resources
 from mlcd.core.machines import Deployment, InstanceType, Offer
-from mlcd.core.records import JobRecord
-from mlcd.core.run import JobState
 from mlcd.core.study import ProbeTime
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases, Trial
-from mlcd.engine.learning import same_program
 from mlcd.engine.refusing import refuse_broken_program, trials_that_count
 from mlcd.engine.searching import (
     learnt_probe_time,
@@ -90,15 +87,6 @@ def test_the_start_is_what_comes_before_the_first_step() -> None:
 def test_the_training_share_of_a_probe_is_its_measuring() -> None:
     assert training_share([measured()]) == pytest.approx(0.6)
     assert training_share([failed(FailureKind.CRASHED)]) == 0.0
-
-
-def test_the_same_program_is_the_same_command_in_the_same_folder() -> None:
-    def record(run: str = "python train.py", workdir: str = "/a/code", **options: str) -> JobRecord:
-        return JobRecord("j", Job("j", run, workdir=workdir), JobState.PLANNED, 0.0, "local", dict(options))
-
-    assert same_program(record(), record(workdir="/b/code"))
-    assert not same_program(record(), record(run="python other.py"))
-    assert not same_program(record(workload="bert"), record(workload="ncf"))
 
 
 def test_a_recording_can_be_replayed_with_any_job() -> None:

@@ -3,7 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from forecast.steps import LAW
-from mlcd.forecast.similarity import StoredModel, find_match, similarity
+from mlcd.forecast.similarity import find_match, similarity
+from mlcd.forecast.stored import StoredModel
 
 SEEN = StoredModel("mine", "abc", {"t4": LAW}, noise_scale=1000, smallest_batch=32)
 

@@ -45,6 +45,8 @@ class JobRecord:
     offers: tuple[Offer, ...] = ()  # the space is made of these, so that a resumed search sees the same
     samples_at: dict[int, float] = field(default_factory=dict)  # batch size → samples, where it matters
     start_seconds: float | None = None  # launch to first step as the cloud knows it; None: see the probes
+    code: str = ""  # digest of the program's folder when the search began
+    learnt: dict[str, Any] = field(default_factory=dict)  # its models for later jobs, see forecast.stored
     forgiven: int = 0  # trials before the program was mended: its own faults in them count no more
     error: str = ""
     exit_code: int = 0  # of the command that waits for this job, see mlcd.errors

@@ -35,6 +35,7 @@ class Measurement:
     steps: float = 0.0
     samples: float = 0.0
     usage: Usage = Usage()
+    noise_scale: float | None = None  # of the gradients, in samples, once it was stable
     kind: Literal["measurement"] = "measurement"
 
     @property

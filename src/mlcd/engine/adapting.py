@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mlcd.adapt.base import Keep, Move, Situation, Speed
 from mlcd.adapt.policies import decide
@@ -13,15 +14,16 @@ from mlcd.core.study import Study
 from mlcd.core.task import TaskStatus
 from mlcd.engine.booking import lately
 from mlcd.engine.desk import Desk, goal_of
+from mlcd.engine.learning import learn_from_earlier
 from mlcd.engine.searching import open_searcher, space_of, study_of
 from mlcd.engine.tasks import carried_samples
+from mlcd.forecast.noise_seen import noise_now
 from mlcd.forecast.throughput import first_step_seconds
 from mlcd.search.base import Searcher
 from mlcd.search.seen import failed_trials, measured_trials
 
 CONSIDER_SECONDS = 5.0  # how often a change of course is considered
 STOP_SECONDS = 2.0  # what saving and ending takes of most programs
-NOISE_SCALE, NOISE_STABLE = "mlcd/noise_scale", "mlcd/noise_stable"  # metrics that the worker reports
 
 
 class Adapter:
@@ -30,7 +32,9 @@ class Adapter:
     def __init__(self, desk: Desk, record: JobRecord) -> None:
         self.desk = desk
         self._considered_at = desk.now()
-        self._study = study_of(desk, record, space_of(desk, record))
+        study = study_of(desk, record, space_of(desk, record))
+        earlier = learn_from_earlier(desk, record).studies(study.trials)
+        self._study = replace(study, earlier=earlier)
         self._speeds = known_speeds(self._study, open_searcher(record))
 
     def consider(self, record: JobRecord, attempt: Attempt, status: TaskStatus) -> Keep | Move:
@@ -61,7 +65,7 @@ class Adapter:
             move_seconds=self._study.start_seconds + STOP_SECONDS,
             moves=sum(each.end is AttemptEnd.MOVED for each in before),
             losses=_losses_in_a_row(before),
-            noise_scale=stable_noise_scale(status),
+            noise_scale=noise_now(status.progress),
             samples_at=record.samples_at,
         )
 
@@ -83,12 +87,6 @@ def known_speeds(study: Study, searcher: Searcher) -> Mapping[Deployment, Speed]
         for deployment, speed in {**believed, **measured}.items()
         if deployment not in failed
     }
-
-
-def stable_noise_scale(status: TaskStatus) -> float | None:
-    """The gradient noise scale in samples, once the worker calls it stable."""
-    stable = status.progress.latest(NOISE_STABLE)
-    return status.progress.latest(NOISE_SCALE) if stable else None
 
 
 def _losses_in_a_row(before: list[Attempt]) -> int:

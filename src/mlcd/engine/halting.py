@@ -8,6 +8,7 @@ from mlcd.core.records import JobRecord
 from mlcd.core.study import Ledger
 from mlcd.core.units import show_duration, show_usd
 from mlcd.engine.desk import Desk, goal_of
+from mlcd.engine.modelling import most_samples
 from mlcd.engine.tasks import carried_samples
 from mlcd.errors import BudgetExhaustedError, DeadlineMissedError, LimitReachedError
 
@@ -44,9 +45,11 @@ def _cost_of_the_rest(desk: Desk, record: JobRecord) -> Ledger:
     """What the samples that are in no checkpoint yet would still take, at the speed seen so far."""
     assert record.plan is not None
     plan, deployment = record.plan, record.deployment
-    work = record.samples(deployment)
+    done, work = carried_samples(desk.folder), record.samples(deployment)
+    if done >= work:  # it was expected to be done by now
+        work = most_samples(desk, record, deployment)
     attempts = [attempt for attempt in desk.store.attempts(desk.job_id) if attempt.deployment == deployment]
     trained, took = sum(a.samples for a in attempts), sum(a.seconds for a in attempts)
     speed = trained / took if trained > 0 else work / plan.forecast.seconds
-    seconds = max(0.0, work - carried_samples(desk.folder)) / speed
+    seconds = max(0.0, work - done) / speed
     return Ledger(seconds, deployment.usd(seconds))

@@ -6,6 +6,7 @@ from mlcd.core.job import ProbeSettings
 from mlcd.core.task import TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases
 from mlcd.core.units import show_duration
+from mlcd.forecast.noise_seen import noise_now
 from mlcd.forecast.throughput import Throughput, first_step_seconds, throughput_after
 
 
@@ -123,6 +124,7 @@ def _measurement(status: TaskStatus, seen: Throughput) -> Measurement:
         steps=seen.steps,
         samples=seen.samples,
         usage=status.progress.usage,
+        noise_scale=noise_now(status.progress),
     )
 
 

@@ -1,46 +1,120 @@
-"""What earlier studies of the same program have learnt, for the next one.
+"""What earlier jobs have learnt, for the next one.
 
-Two jobs are of the same program when they run the same command in a folder of the same name on the same platform
-and, on a replayed cloud, the same recording. Their likeness is not complete (the code may have changed): a strategy
-that uses earlier trials weighs them less than its own.
+    same program      its trials are known from the start (see programs.same_program)
+    similar job       another program whose stored model is like this one's, once a probe has shown it
+                      (see forecast.similarity): its trials are known from then on
+    same training     it reached this very target before: the samples that it took are known
+    neither           the strategy's own beliefs must do
+
+A strategy weighs earlier trials less than its own. Only jobs of the same owner are looked at.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass, field
 
 from mlcd.core.records import JobRecord
 from mlcd.core.trial import Trial
 from mlcd.engine.desk import Desk
+from mlcd.engine.programs import fingerprint, likeness, same_program
+from mlcd.forecast.placing import laws_of
+from mlcd.forecast.similarity import Match, find_match
+from mlcd.forecast.stored import StoredModel, from_document
 
 MOST_JOBS_LOOKED_AT = 200
 MOST_STUDIES = 3
 
+Trials = tuple[Trial, ...]
 
-def learn_from_earlier(desk: Desk, record: JobRecord) -> tuple[tuple[Trial, ...], ...]:
-    """The trials of the newest studies of the same program, and word of it."""
+
+@dataclass(frozen=True)
+class Past:
+    """An earlier job with what it left."""
+
+    job_id: str
+    trials: Trials
+    model: StoredModel | None
+    likeness: str = ""  # empty: of another program
+
+
+@dataclass
+class Earlier:
+    """What earlier jobs leave for this one."""
+
+    record: JobRecord
+    pasts: tuple[Past, ...] = ()
+    told: set[str] = field(default_factory=set)  # jobs of which the user knows
+    _matches: dict[int, Match | None] = field(default_factory=dict)  # by the number of own trials
+
+    def studies(self, own: Trials) -> tuple[Trials, ...]:
+        """Trials of the same program, newest first; then those of the most similar other job."""
+        same = [past.trials for past in self.same]
+        match = self.match(own)
+        alike = [past.trials for past in self.pasts if match is not None and past.job_id == match.model.job]
+        return (*same, *alike)
+
+    @property
+    def same(self) -> list[Past]:
+        """The newest studies of the same program in which something was measured."""
+        measured = (past for past in self.pasts if past.likeness and any(t.measurement for t in past.trials))
+        return [past for past, _ in zip(measured, range(MOST_STUDIES), strict=False)]
+
+    @property
+    def trained(self) -> list[StoredModel]:
+        """Models of the same training, newest first."""
+        mine = fingerprint(self.record)
+        return [
+            past.model for past in self.pasts if past.model is not None and past.model.fingerprint == mine
+        ]
+
+    def match(self, own: Trials) -> Match | None:
+        """The job of another program that is most like what was measured of this one, if any is enough."""
+        stored = [past.model for past in self.pasts if past.model is not None and not past.likeness]
+        if not stored or not any(trial.measurement for trial in own):
+            return None
+        if len(own) not in self._matches:
+            self._matches[len(own)] = find_match(self._model(own), stored)
+        return self._matches[len(own)]
+
+    def _model(self, own: Trials) -> StoredModel:
+        """What this job looks like by now."""
+        noise = noise_in(own)
+        smallest = min(self.record.job.batch_sizes.choices, default=1)
+        return StoredModel(self.record.id, fingerprint(self.record), laws_of(own), noise, noise, smallest)
+
+
+def learn_from_earlier(desk: Desk, record: JobRecord) -> Earlier:
+    """What is known from before; nothing where the job does not want it."""
     if not record.job.search.learn:
-        return ()
-    past = desk.store.past_trials(MOST_JOBS_LOOKED_AT)
-    alike = [
-        (other.id, trials) for other, trials in past if other.id != record.id and same_program(record, other)
-    ]
-    chosen = [(job_id, trials) for job_id, trials in alike if any(t.measurement for t in trials)][
-        :MOST_STUDIES
-    ]
-    if chosen and not desk.store.trials(desk.job_id):
-        names = ", ".join(job_id for job_id, _ in chosen)
-        count = sum(len(trials) for _, trials in chosen)
-        desk.say("learn", f"{count} trials of the same program are known from {names}", jobs=names)
-    return tuple(trials for _, trials in chosen)
+        return Earlier(record)
+    found = desk.store.past_trials(MOST_JOBS_LOOKED_AT, [record.owner])
+    return Earlier(record, tuple(_past(record, *other) for other in found if other[0].id != record.id))
 
 
-def same_program(one: JobRecord, other: JobRecord) -> bool:
-    """Whether what was learnt of the one says something of the other."""
-    return _program(one) == _program(other)
+def tell_of_earlier(desk: Desk, earlier: Earlier, own: Trials) -> None:
+    """Say once what is taken over from whom, and how alike it is."""
+    for past in earlier.same:
+        count = f"{len(past.trials)} {'trial' if len(past.trials) == 1 else 'trials'}"
+        _say_once(desk, earlier, f"{count} known from {past.job_id}: {past.likeness}", past.job_id)
+    match = earlier.match(own)
+    if match is not None:
+        words = f"Trials of another program are known: this job is {match.reason}"
+        _say_once(desk, earlier, words, match.model.job)
 
 
-def _program(record: JobRecord) -> tuple[str, ...]:
-    job, options = record.job, record.cloud_options
-    place = Path(job.workdir).name
-    return (job.run, place, job.platform, record.owner, options.get("trace", ""), options.get("workload", ""))
+def noise_in(trials: Trials) -> float | None:
+    """The gradient noise scale that the newest probe with a stable one showed."""
+    scales = [trial.measurement.noise_scale for trial in trials if trial.measurement is not None]
+    return next((scale for scale in reversed(scales) if scale is not None), None)
+
+
+def _past(record: JobRecord, other: JobRecord, trials: Trials) -> Past:
+    model = from_document(other.learnt) if other.learnt else None
+    return Past(other.id, trials, model, likeness(record, other) if same_program(record, other) else "")
+
+
+def _say_once(desk: Desk, earlier: Earlier, message: str, job_id: str) -> None:
+    """Once for each job, whatever controllers died in between."""
+    if job_id not in earlier.told:
+        earlier.told.add(job_id)
+        desk.store.add_event_once(desk.job_id, desk.now(), "learn", message, {"job": job_id})

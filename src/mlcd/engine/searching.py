@@ -17,8 +17,10 @@ from mlcd.core.study import Ledger, ProbeTime, Stop, Study
 from mlcd.core.task import TaskKind
 from mlcd.core.trial import Phases, Trial
 from mlcd.engine.desk import Desk, goal_of, work_of
-from mlcd.engine.learning import learn_from_earlier
+from mlcd.engine.learning import Earlier, learn_from_earlier, tell_of_earlier
+from mlcd.engine.modelling import OWN_BATCH, expected_samples, tell_of_samples
 from mlcd.engine.probing import Probe
+from mlcd.engine.programs import digest_of
 from mlcd.engine.refusing import refuse_broken_program, refuse_failing_program, trials_that_count
 from mlcd.engine.spaces import space_on
 from mlcd.engine.tasks import carried_samples
@@ -37,7 +39,7 @@ class Search:
 
     desk: Desk
     searcher: Searcher
-    earlier: tuple[tuple[Trial, ...], ...] = ()
+    earlier: Earlier
     probes: list[Probe] = field(default_factory=list)
 
     def run(self) -> Plan:
@@ -102,9 +104,16 @@ class Search:
 
     def _study(self) -> Study:
         pending = tuple(probe.record.deployment for probe in self.probes)
-        record = self._record
+        record = self._learn()
         study = study_of(self.desk, record, space_of(self.desk, record), pending)
-        return replace(study, earlier=self.earlier)
+        return replace(study, earlier=self.earlier.studies(study.trials))
+
+    def _learn(self) -> JobRecord:
+        """Take over what earlier jobs and the probes so far tell of the work."""
+        record, own = self._record, self.desk.store.trials(self.desk.job_id)
+        tell_of_earlier(self.desk, self.earlier, own)
+        samples = expected_samples(self.desk, record, self.earlier, own)
+        return record if samples == record.samples_at else self.desk.change(samples_at=samples)
 
     def _allowed(self, study: Study, deployment: Deployment) -> float:
         """How long a probe may run at the most: the best known deployment must stay within reach."""
@@ -120,7 +129,9 @@ class Search:
         study = self._study()
         if stop.choice is None:
             refuse_failing_program(study.trials)
-        return make_plan(study, stop, self.searcher.beliefs(study))
+        plan = make_plan(study, stop, self.searcher.beliefs(study))
+        tell_of_samples(self.desk, self._record, self.earlier, study.trials)
+        return plan
 
 
 def open_search(desk: Desk) -> Search:
@@ -130,7 +141,10 @@ def open_search(desk: Desk) -> Search:
         samples = work_of(record.job).samples
         samples_at = dict(desk.cloud.samples_at(samples)) if isinstance(desk.cloud, Recorded) else {}
         record = desk.change(
-            offers=tuple(desk.cloud.offers()), samples_at=samples_at, start_seconds=desk.cloud.start_seconds
+            offers=tuple(desk.cloud.offers()),
+            samples_at=samples_at,
+            start_seconds=desk.cloud.start_seconds,
+            code=digest_of(record.job.workdir),
         )
         for notice in space_on(desk.cloud, record.job, record.offers).notices:
             desk.say("warning", notice)
@@ -172,7 +186,7 @@ def study_of(
     return Study(
         goal=goal_of(record),
         space=space,
-        samples=max(1.0, work_of(record.job).samples - done),
+        samples=max(1.0, record.samples_at.get(OWN_BATCH, work_of(record.job).samples) - done),
         trials=trials,
         spent=desk.spent(record),
         samples_at={batch: max(1.0, samples - done) for batch, samples in record.samples_at.items()},

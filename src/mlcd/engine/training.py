@@ -18,6 +18,7 @@ from mlcd.engine.desk import Desk, goal_of
 from mlcd.engine.ending import end_task
 from mlcd.engine.halting import limit_error, limit_verdict, stop_seconds
 from mlcd.engine.handing_over import hand_over
+from mlcd.engine.modelling import keep_model, most_samples
 from mlcd.engine.searching import StopAskedError
 from mlcd.engine.secrets import redact
 from mlcd.engine.tasks import training_task
@@ -42,6 +43,7 @@ class Training:
             if attempt.end is not AttemptEnd.FINISHED:
                 self._refuse_too_many(record, attempt)
         self.ended_at = done.ended_at or self.desk.now()
+        keep_model(self.desk, self.desk.record)
         return hand_over(self.desk, done.task_id)
 
     def _finished(self) -> Attempt | None:
@@ -110,7 +112,7 @@ class Stretch:
         deployment, record = self.task_record.deployment, self.record
         room = stop_seconds(self.desk, record)
         allowed = allowed_seconds(goal_of(record), self.desk.spent(record), deployment, room)
-        samples = record.samples(deployment)
+        samples = most_samples(self.desk, record, deployment)
         return training_task(record.job, self.task_record, self.desk.folder, samples, max(1.0, allowed))
 
     def _attempt(self) -> Attempt:

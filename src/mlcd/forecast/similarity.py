@@ -8,25 +8,14 @@ similarity = exp(−distance): 1 the same, 0.37 as different as two jobs usually
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from math import exp, isfinite, log, sqrt
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import exp, log, sqrt
 
-from mlcd.forecast.parallel import StepLaw
+from mlcd.forecast.stored import StoredModel
 
 ALPHA_SCALE, LOAD_SCALE, SYNC_SCALE, NOISE_SCALE = 1.5, 1.5, 0.5, 2.0
 REUSE_FROM = 0.8  # a distance of 0.22: step times within about a third
-
-
-@dataclass(frozen=True)
-class StoredModel:
-    """What was learnt of a job, kept for later."""
-
-    job: str
-    fingerprint: str  # of program, arguments and target: equal means the same training
-    laws: Mapping[str, StepLaw] = field(default_factory=dict)  # by family
-    noise_scale: float = float("inf")
-    smallest_batch: int = 1
 
 
 @dataclass(frozen=True)
@@ -66,9 +55,9 @@ def differences(one: StoredModel, other: StoredModel) -> dict[str, float]:
         if grids:
             gaps = [here.log_sync[grid] - there.log_sync[grid] for grid in grids]
             found[f"{family}: sync"] = sum(gaps) / len(gaps) / SYNC_SCALE
-    if isfinite(one.noise_scale) and isfinite(other.noise_scale):
-        scales = [model.noise_scale / model.smallest_batch for model in (one, other)]
-        found["noise"] = log(scales[0] / scales[1]) / NOISE_SCALE
+    if one.noise_scale is not None and other.noise_scale is not None:
+        ours, theirs = one.noise_scale / one.smallest_batch, other.noise_scale / other.smallest_batch
+        found["noise"] = log(ours / theirs) / NOISE_SCALE
     return found
 
 

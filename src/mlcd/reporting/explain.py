@@ -32,6 +32,7 @@ def explain(story: JobStory) -> tuple[Passage, ...]:
     known = prospects(story)
     passages = (
         Passage("Why this deployment", _why(plan)),
+        Passage("What was known or learnt of the job", _learnt(story)),
         Passage("What was not taken, and why", _rejected(story, best)),
         Passage("What better would take", (_twice_as_fast(best, known), _half_as_dear(best, known))),
     )
@@ -53,6 +54,11 @@ def _why(plan: Plan) -> tuple[str, ...]:
     time = f"{show_duration(forecast.low_seconds)} to {show_duration(forecast.high_seconds)}"
     money = f"{show_usd(forecast.low_usd)} to {show_usd(forecast.high_usd)}"
     return (plan.reason, f"Nineteen times in twenty the training should take {time} and cost {money}.")
+
+
+def _learnt(story: JobStory) -> tuple[str, ...]:
+    """From which earlier jobs something was taken over, how alike they are, and what the work is taken to be."""
+    return tuple(f"{event.message}." for event in story.events if event.kind == "learn")
 
 
 def _rejected(story: JobStory, best: Prospect) -> tuple[str, ...]:

@@ -1,0 +1,128 @@
+"""The models of a job: how many samples it is expected to need, and what it leaves for later jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import isfinite
+
+from mlcd.clouds.base import Recorded
+from mlcd.core.machines import Deployment
+from mlcd.core.progress import MetricPoint
+from mlcd.core.records import JobRecord
+from mlcd.core.run import Attempt
+from mlcd.engine.desk import Desk
+from mlcd.engine.learning import Earlier, Trials, noise_in
+from mlcd.engine.programs import fingerprint
+from mlcd.engine.tasks import with_base
+from mlcd.forecast.needed import at_one_batch, samples_by_batch
+from mlcd.forecast.noise_seen import noise_over_all, stable_readings
+from mlcd.forecast.placing import laws_of
+from mlcd.forecast.statistical import Work
+from mlcd.forecast.stored import StoredModel, to_document
+from mlcd.forecast.universal import OtherNoise, universal_noise_scale
+
+MOST_READINGS = 2000  # of each metric
+OWN_BATCH = 0  # stands for the batch size of a program that is told none
+
+
+def expected_samples(desk: Desk, record: JobRecord, earlier: Earlier, own: Trials) -> dict[int, float]:
+    """Batch size → samples to the job's target, as far as anything tells.
+
+    A job without a target has its work, whatever the batch size; of a recording it is recorded.
+    """
+    work = record.job.work
+    if isinstance(desk.cloud, Recorded) or work is None or work.until is None:
+        return record.samples_at
+    batches = record.job.batch_sizes.choices or (OWN_BATCH,)
+    known = [model.work for model in earlier.trained if model.work is not None]
+    base = with_base(record.job).base_batch_size or OWN_BATCH
+    noise = expected_noise(record, earlier, own)
+    if not known and noise is None:
+        return {}
+    return samples_by_batch(batches, known or [Work(base, work.samples)], noise)
+
+
+def expected_noise(record: JobRecord, earlier: Earlier, own: Trials) -> float | None:
+    """The noise scale over the whole training: known, or measured at its beginning, or what other jobs had."""
+    known = next((model.noise_scale for model in earlier.trained if model.noise_scale is not None), None)
+    if known is not None or len(record.job.batch_sizes.choices) < 2:
+        return known
+    first = noise_in(own)
+    others = [
+        OtherNoise(past.model.noise_scale, past.model.smallest_batch, past.model.first_noise)
+        for past in earlier.pasts
+        if past.model is not None and past.model.noise_scale is not None
+    ]
+    if first is not None and not any(other.first_noise for other in others):
+        return first
+    scale = universal_noise_scale(first, min(record.job.batch_sizes.choices), others)
+    return scale if isfinite(scale) else None
+
+
+def most_samples(desk: Desk, record: JobRecord, deployment: Deployment) -> float:
+    """What the training may take at most: with a target the user's word is a cap, however little is expected."""
+    expected, work = record.samples(deployment), record.job.work
+    if work is None or work.until is None or isinstance(desk.cloud, Recorded):
+        return expected
+    return max(expected, work.samples)
+
+
+def tell_of_samples(desk: Desk, record: JobRecord, earlier: Earlier, own: Trials) -> None:
+    """Say what the forecast takes the work to be, and from where it knows."""
+    known = [model.job for model in earlier.trained if model.work is not None]
+    if isinstance(desk.cloud, Recorded) or not record.samples_at:
+        return
+    at = ", ".join(_at(batch, samples) for batch, samples in sorted(record.samples_at.items()))
+    noise = expected_noise(record, earlier, own)
+    from_noise = f"a gradient noise scale of {noise:,.0f} samples" if noise is not None else ""
+    source = " and ".join(part for part in (", ".join(known), from_noise) if part)
+    desk.say("learn", f"Samples to the target: {at} (from {source})", samples_at=record.samples_at)
+
+
+def _at(batch: int, samples: float) -> str:
+    return f"{samples:,.0f}" if batch == OWN_BATCH else f"{samples:,.0f} at batch {batch}"
+
+
+def keep_model(desk: Desk, record: JobRecord) -> None:
+    """Store the job's models with it."""
+    desk.change(learnt=to_document(model_of(desk, record)))
+
+
+def model_of(desk: Desk, record: JobRecord) -> StoredModel:
+    """What the probes and the training have taught."""
+    trials = desk.store.trials(record.id)
+    metrics = desk.store.metrics(record.id, MOST_READINGS)
+    readings = stable_readings(metrics)
+    noise = noise_over_all(metrics)
+    first = noise_in(trials[:1]) or (readings[0] if readings else None)
+    return StoredModel(
+        job=record.id,
+        fingerprint=fingerprint(record),
+        laws=laws_of(trials),
+        noise_scale=noise if noise is not None else noise_in(trials),
+        first_noise=first,
+        smallest_batch=min(record.job.batch_sizes.choices, default=1),
+        work=_work_done(desk.store.attempts(record.id), noise) if _reached_target(record, metrics) else None,
+    )
+
+
+def _reached_target(record: JobRecord, metrics: Iterable[MetricPoint]) -> bool:
+    until = record.job.work.until if record.job.work else None
+    return until is not None and any(
+        point.name == until.metric and until.reached(point.value) for point in metrics
+    )
+
+
+def _work_done(attempts: tuple[Attempt, ...], noise: float | None) -> Work | None:
+    """The samples that the training took; what probes trained is counted at the first stretch's batch."""
+    if not attempts:
+        return None
+    trained = [Work(_batch(attempts[0]), attempts[0].samples_before)]
+    for attempt, after in zip(attempts, (*attempts[1:], None), strict=True):
+        kept = attempt.samples if after is None else after.samples_before - attempt.samples_before
+        trained.append(Work(_batch(attempt), max(0.0, kept)))
+    return at_one_batch(trained, noise)
+
+
+def _batch(attempt: Attempt) -> int:
+    return attempt.deployment.batch_size or OWN_BATCH

@@ -1,0 +1,96 @@
+"""What a job takes over from earlier ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlcd.api import Client
+from mlcd.core.job import BatchSizes, Direction, Job, Target, Work
+from mlcd.core.machines import Deployment, InstanceType, Offer
+from mlcd.core.records import JobRecord
+from mlcd.core.run import JobState
+from mlcd.core.trial import Measurement, Trial
+from mlcd.core.view import JobView
+from mlcd.engine.learning import Earlier, Past
+from mlcd.engine.modelling import expected_noise
+from mlcd.engine.programs import fingerprint
+from mlcd.forecast.placing import laws_of
+from mlcd.forecast.statistical import Work as Trained
+from mlcd.forecast.stored import StoredModel
+from small_jobs import MakeJob
+
+OFFER = Offer("local", InstanceType("m", vcpus=1), usd_per_hour=1.0, max_nodes=4)
+JOB = Job(
+    "j",
+    "python train.py",
+    batch_sizes=BatchSizes((32, 64, 128)),
+    work=Work(1000.0, until=Target("loss", 0.5, Direction.DOWN)),
+)
+RECORD = JobRecord("j-2", JOB, JobState.SEARCHING, 0.0, "local")
+
+
+def trials(factor: float = 1.0, noise: float | None = None) -> tuple[Trial, ...]:
+    """Speeds of a program whose step takes 10 ms and 0.2 ms a sample on one node."""
+    return tuple(
+        Trial(Deployment(OFFER, 1, batch), Measurement(rate, rate, rate, noise_scale=noise), 10.0, 0.1)
+        for batch in (32, 128)
+        if (rate := factor * batch / (0.01 + 0.0002 * batch))
+    )
+
+
+def past(job_id: str, factor: float = 1.0, likeness: str = "", noise: float | None = None) -> Past:
+    model = StoredModel(job_id, job_id, laws_of(trials(factor)), noise, noise and noise / 2, 32)
+    return Past(job_id, trials(factor), model, likeness)
+
+
+def test_trials_of_the_same_program_are_known_before_the_first_probe() -> None:
+    earlier = Earlier(RECORD, (past("a", likeness="the same program"), past("b")))
+    assert earlier.studies(()) == (trials(),)
+
+
+def test_another_program_is_taken_over_once_a_probe_shows_that_it_is_alike() -> None:
+    earlier = Earlier(RECORD, (past("near", 1.1), past("far", 20.0)))
+    assert earlier.studies(()) == ()
+    match = earlier.match(trials())
+    assert match is not None
+    assert match.model.job == "near"
+    assert "like near" in match.reason
+    assert earlier.studies(trials()) == (trials(1.1),)
+
+
+def test_a_program_that_is_like_no_other_takes_over_nothing() -> None:
+    assert Earlier(RECORD, (past("far", 20.0),)).studies(trials()) == ()
+
+
+def test_noise_is_known_from_the_same_training_or_measured_or_what_others_had() -> None:
+    same = StoredModel("a", fingerprint(RECORD), noise_scale=700.0, work=Trained(32, 500.0))
+    known = Earlier(RECORD, (Past("a", (), same, "the same program"),))
+    assert expected_noise(RECORD, known, trials(noise=100.0)) == 700.0
+    assert expected_noise(RECORD, Earlier(RECORD), trials(noise=100.0)) == 100.0
+    others = Earlier(RECORD, (past("b", noise=640.0),))
+    assert expected_noise(RECORD, others, trials(noise=100.0)) == pytest.approx(200.0)
+    assert expected_noise(RECORD, others, ()) == pytest.approx(640.0)
+    assert expected_noise(RECORD, Earlier(RECORD), ()) is None
+
+
+def run(client: Client, job: dict[str, object]) -> JobView:
+    job_id = client.submit(client.load(job))
+    client.confirm(job_id)
+    return client.drive(job_id)
+
+
+def test_a_training_to_the_same_target_is_forecast_by_what_it_took(client: Client, make_job: MakeJob) -> None:
+    until = {"samples": 100000, "until": {"metric": "loss", "value": 0.001}}
+    first = run(client, make_job(work=until))
+    assert first.record.state is JobState.SUCCEEDED, first.record.error
+    took = client.view(first.record.id).record.learnt["work"]["samples"]
+    assert took == first.run.samples
+    second = run(client, make_job(work=until))
+    assert second.record.state is JobState.SUCCEEDED, second.record.error
+    assert second.record.samples_at == {0: took}
+    assert first.record.plan is not None
+    assert second.record.plan is not None
+    assert second.record.plan.forecast.seconds < first.record.plan.forecast.seconds / 10
+    told = [event.message for event in client.events(second.record.id) if event.kind == "learn"]
+    assert any(first.record.id in words and "the same program" in words for words in told)
+    assert any("Samples to the target" in words for words in told)

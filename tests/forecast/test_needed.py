@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+from mlcd.forecast.needed import at_one_batch, samples_by_batch
+from mlcd.forecast.statistical import Work
+
+
+def test_one_training_and_the_noise_tell_of_other_batch_sizes() -> None:
+    found = samples_by_batch((32, 96), [Work(32, 1000.0)], noise_scale=32.0)
+    assert found == {32: 1000.0, 96: 2000.0}
+    assert samples_by_batch((32, 96), [Work(32, 1000.0)], None) == {32: 1000.0, 96: 1000.0}
+
+
+def test_two_batch_sizes_tell_by_themselves_whatever_the_noise() -> None:
+    known = [Work(32, 1000.0), Work(96, 1400.0)]
+    assert samples_by_batch((64,), known, noise_scale=1.0)[64] == pytest.approx(1200.0, rel=0.01)
+
+
+def test_nothing_known_is_nothing() -> None:
+    assert samples_by_batch((32,), [], 100.0) == {}
+    assert at_one_batch([], 100.0) is None
+
+
+def test_stretches_at_several_batch_sizes_count_as_one() -> None:
+    stretches = [Work(32, 1000.0), Work(96, 1000.0)]
+    assert at_one_batch(stretches, 32.0) == Work(96, 3000.0)
+    assert at_one_batch(stretches, None) == Work(96, 2000.0)
