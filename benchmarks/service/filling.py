@@ -24,6 +24,7 @@ from mlcd.core.task import Charge, TaskKind, TaskState
 from mlcd.core.trial import Measurement, Trial
 from mlcd.store import Store
 from mlcd.store.documents import write
+from mlcd.store.jobs import words_of
 from mlcd.store.tables import attempts, charges, jobs, metrics, series, tasks, trials
 
 LONG_AGO = 1_790_000_000.0
@@ -190,7 +191,7 @@ def _task(record: JobRecord, kind: TaskKind, number: int) -> TaskRecord:
 
 def _job_row(record: JobRecord) -> dict[str, Any]:
     columns = {"id": record.id, "name": record.job.name, "state": record.state.value, "doc": write(record)}
-    return {**columns, "owner": "", "virtual": False}
+    return {**columns, "owner": "", "virtual": False, "words": words_of(record.job.name, record.id)}
 
 
 def _task_row(key: int, task: TaskRecord) -> dict[str, Any]:

@@ -353,9 +353,11 @@ class Client:
             raise NotFoundError(f"Job {view.record.id} has no model.", f"It is {view.record.state}.")
         return self.models.predict(view.record.id, Path(view.model), inputs, dtype)
 
-    def lessons(self, *, limit: int = 50, owners: Collection[str] | None = None) -> list[Lesson]:
+    def lessons(
+        self, *, cursor: str | None = None, limit: int = 50, owners: Collection[str] | None = None
+    ) -> Page[Lesson]:
         """What earlier jobs tried and learnt, newest first."""
-        return list_lessons(self.store, owners, limit)
+        return list_lessons(self.store, owners, cursor, limit)
 
     def curve(self, job_id: str, price: Price | None = None) -> Curve:
         """Time against cost over the job's deployments, with the Pareto front and its knee."""

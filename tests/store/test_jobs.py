@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from threading import Thread
+from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 
 from mlcd.core.plan import Forecast, Plan
 from mlcd.core.run import JobState
 from mlcd.core.study import Ledger
 from mlcd.errors import NotFoundError, StoreError
-from mlcd.store import LostControlError, Store
+from mlcd.store import LostControlError, Store, open_store
 from store.store_samples import DEPLOYMENT, OFFER, controller, job, task, trial
 
 
@@ -129,6 +134,28 @@ def test_changes_by_many_threads_do_not_undo_each_other(store: Store) -> None:
     assert store.job("digits-1a2b") == job(**dict.fromkeys(fields, 15))
 
 
+def test_jobs_are_found_by_parts_of_names_and_ids_in_whatever_letters(store: Store) -> None:
+    store.add_job(job("über-größe-1", name="Über Größe 50%"))
+    store.add_job(job("other-2", name="other"))
+    for words in ("größe", "GRÖSSE", "über-g", "50%", "E-1"):
+        assert [line.id for line in store.job_lines(words=words)] == ["über-größe-1"], words
+    for words in ("5_%", "500", "nothing"):
+        assert store.job_lines(words=words) == [], words
+
+
+def test_lists_are_filtered_without_reading_documents(sqlite_url: str) -> None:
+    with closing(open_store(sqlite_url)) as store, recorded_statements() as statements:
+        for owners in (None, {"ada"}, {"ada", "bob"}):
+            for states in (None, {JobState.FAILED}):
+                store.job_lines(owners, states, "words", before=9)
+    database = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))
+    for statement, parameters in statements:
+        plan = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)]
+        chosen = plan[next(place for place, step in enumerate(plan) if step.startswith("LIST SUBQUERY")) + 1]
+        assert "COVERING INDEX" in chosen, (statement, plan)
+    assert len(statements) == 6
+
+
 def test_past_trials_are_of_the_newest_jobs_that_tried_something(store: Store) -> None:
     for id_ in ("a", "b", "c"):
         store.add_job(job(id_))
@@ -141,3 +168,22 @@ def test_past_trials_are_of_the_newest_jobs_that_tried_something(store: Store) -
         (job("a"), (trial(1, "a"), foreign)),
     ]
     assert [record.id for record, _ in store.past_trials(1)] == ["c"]
+    ((number, record, found),) = store.lessons(1)
+    assert (record, found) == (job("c"), (trial(1, "c"),))
+    assert [record.id for _, record, _ in store.lessons(9, before=number)] == ["a"]
+
+
+@contextmanager
+def recorded_statements() -> Iterator[list[tuple[str, Any]]]:
+    """What is asked of a database about lists, with the values."""
+    seen: list[tuple[str, Any]] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_more: Any) -> None:
+        if " IN (SELECT " in statement:
+            seen.append((statement, parameters))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)

@@ -152,9 +152,21 @@ class ClientContract:
         job_id = client.submit(client.load({**TOY, "name": "teacher"}), **replayed)
         client.start(job_id)
         view = list(client.follow(job_id))[-1]
-        lesson = next(lesson for lesson in client.lessons() if lesson.job_id == job_id)
+        client.submit(client.load({**TOY, "name": "idle"}), **replayed)  # it has learnt nothing
+        lesson = client.lessons(limit=1).items[0]
+        assert lesson.job_id == job_id
         assert lesson.trials == view.trials
         assert lesson.chosen == view.record.plan.deployment.key
+
+    def test_lessons_come_in_pages(self, client: AnyClient, replayed: dict[str, Any]) -> None:
+        for number in range(2):
+            job_id = client.submit(client.load({**TOY, "name": f"pupil {number}"}), **replayed)
+            client.start(job_id)
+            list(client.follow(job_id))
+        first = client.lessons(limit=1)
+        second = client.lessons(limit=1, cursor=first.next)
+        assert [page.items[0].name for page in (first, second)] == ["pupil 1", "pupil 0"]
+        assert client.lessons().next is None
 
     def test_offers_are_listed(self, client: AnyClient, replayed: dict[str, Any]) -> None:
         assert {offer.instance.name for offer in client.offers("local")} >= {"local-1c", "local-2c"}

@@ -38,9 +38,14 @@ def read_cursor(cursor: str | None) -> int | None:
     return int(cursor)
 
 
-def list_lessons(store: Store, owners: Collection[str] | None, limit: int) -> list[Lesson]:
-    """What the newest jobs learnt."""
-    return [_lesson(*found) for found in store.past_trials(max(1, min(limit, MOST)), owners)]
+def list_lessons(
+    store: Store, owners: Collection[str] | None, cursor: str | None, limit: int
+) -> Page[Lesson]:
+    """A page of what jobs learnt, newest first."""
+    limit = max(1, min(limit, MOST))
+    found = store.lessons(limit + 1, owners, read_cursor(cursor))
+    more = str(found[limit - 1][0]) if len(found) > limit else None
+    return Page([_lesson(record, trials) for _, record, trials in found[:limit]], more)
 
 
 def _lesson(record: JobRecord, trials: tuple[Trial, ...]) -> Lesson:

@@ -202,9 +202,10 @@ class RemoteClient:
         """What the job's model makes of the inputs."""
         return self.wire.post(f"/models/{job_id}/predict", {"inputs": inputs, "dtype": dtype})["outputs"]
 
-    def lessons(self, *, limit: int = 50) -> list[Lesson]:
+    def lessons(self, *, cursor: str | None = None, limit: int = 50) -> Page[Lesson]:
         """What earlier jobs tried and learnt, newest first."""
-        return [from_data(Lesson, item) for item in self.wire.get("/history", limit=limit)["items"]]
+        found = self.wire.get("/history", cursor=cursor, limit=limit)
+        return Page([from_data(Lesson, item) for item in found["items"]], found["next"])
 
     def offers(self, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None) -> list[Offer]:
         """What a cloud sells now."""

@@ -52,17 +52,13 @@ def page(
     before: int | None,
     limit: int,
 ) -> list[JobLine]:
-    """Jobs submitted before that one, newest first, of these owners and states, with these words in the name."""
-    query = select(jobs.c.number, jobs.c.doc, _spent()).order_by(jobs.c.number.desc()).limit(limit)
-    query = query.where(_of(owners))
+    """Jobs submitted before that one, newest first, of these owners and states, that these words are found in."""
+    chosen = select(jobs.c.number).where(_of(owners))
     if states is not None:
-        query = query.where(jobs.c.state.in_([state.value for state in states]))
+        chosen = chosen.where(jobs.c.state.in_([state.value for state in states]))
     if words:
-        query = query.where(
-            jobs.c.name.contains(words, autoescape=True) | jobs.c.id.startswith(words, autoescape=True)
-        )
-    if before is not None:
-        query = query.where(jobs.c.number < before)
+        chosen = chosen.where(jobs.c.words.contains(words.casefold(), autoescape=True))
+    query = _newest(select(jobs.c.number, jobs.c.doc, _spent()), chosen, before, limit)
     return [_line(number, read(JobRecord, doc), spent) for number, doc, spent in connection.execute(query)]
 
 
@@ -74,11 +70,14 @@ def newest(connection: Connection, states: Collection[JobState] | None, limit: i
     return [_record(row) for row in connection.execute(query)]
 
 
-def tried(connection: Connection, limit: int, owners: Owners = None) -> list[JobRecord]:
-    """Jobs of which something was tried, newest first."""
-    query = _newest_first().where(select(trials.c.number).where(trials.c.job_id == jobs.c.id).exists())
-    query = query.where(_of(owners))
-    return [_record(row) for row in connection.execute(query.limit(limit))]
+def tried(
+    connection: Connection, limit: int, owners: Owners = None, before: int | None = None
+) -> list[tuple[int, JobRecord]]:
+    """Jobs submitted before that one of which something was tried, newest first, with their numbers."""
+    chosen = select(jobs.c.number).where(_of(owners))
+    chosen = chosen.where(select(trials.c.number).where(trials.c.job_id == jobs.c.id).exists())
+    query = _newest(_records().add_columns(jobs.c.number), chosen, before, limit)
+    return [(row.number, _record(row)) for row in connection.execute(query)]
 
 
 def lock(connection: Connection, job_id: str) -> JobRecord:
@@ -142,11 +141,25 @@ def _columns(record: JobRecord) -> dict[str, Any]:
         "doc": write(replace(record, controller=None)),
         "owner": record.owner,
         "virtual": record.virtual_clock,
+        "words": words_of(record.job.name, record.id),
     }
+
+
+def words_of(name: str, job_id: str) -> str:
+    """What a job is found by, in whatever letters it is searched for."""
+    return f"{name}\n{job_id}".casefold()
 
 
 def _of(owners: Owners) -> ColumnElement[bool]:
     return true() if owners is None else jobs.c.owner.in_(sorted(owners))
+
+
+def _newest(query: Select[Any], chosen: Select[Any], before: int | None, limit: int) -> Select[Any]:
+    """The newest of those chosen. They are chosen by an index alone: documents are read of these few only."""
+    if before is not None:
+        chosen = chosen.where(jobs.c.number < before)
+    few = chosen.order_by(jobs.c.number.desc()).limit(limit)
+    return query.where(jobs.c.number.in_(few.correlate(None))).order_by(jobs.c.number.desc())
 
 
 def _spent() -> ScalarSelect[float]:

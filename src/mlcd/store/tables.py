@@ -47,11 +47,15 @@ jobs = Table(
     Column("number", Integer, primary_key=True),
     Column("id", String, nullable=False, unique=True),
     Column("name", String, nullable=False, index=True),
-    Column("state", String, nullable=False, index=True),
+    Column("state", String, nullable=False),
     Column("doc", Text, nullable=False),  # JobRecord without its controller
     Column("owner", String, nullable=False, server_default=""),
     Column("virtual", Boolean, nullable=False, server_default=false()),  # its money is not real
-    Index("jobs_by_owner", "owner", "number"),
+    Column("words", String, nullable=False, server_default=""),  # what it is found by: see jobs.words_of
+    # Each holds all that a list is filtered by, so that no document is read of jobs that are not shown.
+    Index("jobs_in_order", "number", "owner", "state", "words"),
+    Index("jobs_by_owner", "owner", "number", "state", "words"),
+    Index("jobs_by_state", "state", "number", "owner", "words"),
 )
 
 controllers = Table(

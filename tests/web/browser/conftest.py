@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 PATIENCE_MS = 60_000  # the machine may be busy; nothing waits so long when all is well
 
 
-@pytest.fixture(scope="module")  # no longer: Playwright holds an event loop that other tests would find running
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """No longer than a module: Playwright holds an event loop that other tests would find running."""
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     chromium = shutil.which("chromium")
     if chromium is None:

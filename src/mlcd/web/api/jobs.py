@@ -107,9 +107,7 @@ def lines(
     site: SiteOf,
     who: Me,
     state: Annotated[list[JobState] | None, Query(description="Only jobs in one of these states.")] = None,
-    q: Annotated[
-        str, Query(max_length=100, description="Words of the name, or the beginning of the id.")
-    ] = "",
+    q: Annotated[str, Query(max_length=100, description="A part of the name or of the id.")] = "",
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Response:

@@ -23,9 +23,10 @@ class Models(BaseModel):
 
 
 class Lessons(BaseModel):
-    """What earlier jobs learnt."""
+    """A page of what earlier jobs learnt."""
 
     items: list[Lesson]
+    next: str | None
 
 
 @router.get("/models", responses=gives(Models))
@@ -44,6 +45,6 @@ def model(job_id: Seen, site: SiteOf) -> Response:
 
 
 @router.get("/history", responses=gives(Lessons))
-def history(site: SiteOf, who: Me, limit: Limit = 50) -> Response:
+def history(site: SiteOf, who: Me, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """What earlier jobs tried and chose, newest first."""
-    return answer({"items": site.client.lessons(limit=limit, owners=owners_of(site, who))})
+    return answer(site.client.lessons(cursor=cursor, limit=limit, owners=owners_of(site, who)))

@@ -122,7 +122,7 @@ def models(request: Request, site: SiteOf, who: Me, cursor: Cursor = None) -> Re
     found = site.client.lines(states=done, cursor=cursor, limit=PAGE, owners=owners_of(site, who))
     views = [site.client.view(line.id) for line in found.items]
     older = f"/models?cursor={found.next}" if found.next else ""
-    return page(request, who, "models.html", views=views, older=older)
+    return page(request, who, "models.html", views=views, cursor=cursor, older=older)
 
 
 @router.get("/models/{job_id}")
@@ -154,7 +154,8 @@ def clouds_of(site: Site) -> Collection[str]:
 
 
 @router.get("/history")
-def history(request: Request, site: SiteOf, who: Me) -> Response:
+def history(request: Request, site: SiteOf, who: Me, cursor: Cursor = None) -> Response:
     """What earlier jobs tried and chose."""
-    lessons = site.client.lessons(limit=PAGE * 2, owners=owners_of(site, who))
-    return page(request, who, "history.html", lessons=lessons)
+    found = site.client.lessons(cursor=cursor, limit=PAGE, owners=owners_of(site, who))
+    older = f"/history?cursor={found.next}" if found.next else ""
+    return page(request, who, "history.html", lessons=found.items, cursor=cursor, older=older)
