@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import time
+from typing import Protocol
 
-from mlcd.clouds.local.files import Spec
 from mlcd.clouds.log_progress import LogProgress, combine
 from mlcd.clouds.progress_files import ProgressReader
+from mlcd.core.machines import Deployment
 from mlcd.core.progress import Progress
-from mlcd.core.task import TaskFolder
+from mlcd.core.task import Task, TaskFolder
+
+
+class Asked(Protocol):
+    """What was asked for, in whichever cloud's words."""
+
+    @property
+    def task(self) -> Task: ...
+
+    @property
+    def deployment(self) -> Deployment: ...
 
 
 class Follower:
     """Reads what the ranks report and what the log tells; a pattern that the user gave goes before the reports."""
 
-    def __init__(self, spec: Spec, folder: TaskFolder, started_at: float) -> None:
+    def __init__(self, spec: Asked, folder: TaskFolder, started_at: float) -> None:
         self._task = spec.task
         self._started_at = started_at
         self._reports = ProgressReader(folder.progress, started_at)

@@ -1,0 +1,70 @@
+"""`start FOLDER` with the orders on standard input, `end FOLDER`, `power-off`."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def main() -> None:
+    """Do what the first argument says."""
+    if sys.argv[1] == "start":
+        start(Path(sys.argv[2]), json.load(sys.stdin))
+    elif sys.argv[1] == "end":
+        end(Path(sys.argv[2]))
+    else:
+        power_off()
+
+
+def start(root: Path, orders: dict[str, Any]) -> None:
+    """Leave the connection and look after the node; started twice, it runs once."""
+    control = Path(orders["control"])
+    lock = os.open(control / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    if (control / "state.json").exists():
+        return
+    from mlcd.clouds.remote.agent.life import (
+        Agent,
+    )  # before the fork: what cannot be imported is told at once
+
+    agent = Agent(root, orders)
+    if os.fork():
+        return
+    _leave(root)
+    agent.run()
+
+
+def end(root: Path) -> None:
+    """Kill whatever still runs of the task, where the agent is gone."""
+    from mlcd.clouds.local.processes import end_marked
+
+    end_marked(root, patience_seconds=5.0)
+
+
+def power_off() -> None:
+    """End this machine by whichever way it has."""
+    from mlcd.clouds.remote.agent.signs import power_off
+
+    power_off()
+
+
+def _leave(root: Path) -> None:
+    """Become nobody's child, with nothing open that belongs to the connection."""
+    os.setsid()
+    log = os.open(root / "agent.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for old, new in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(old, new)
+    if os.fork():
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""The life of a node, as its agent lives it.
+
+    SETUP → READY → RUNNING → ENDED
+            waits for `go`
+
+state.json, written at every change and as a sign of life in between:
+
+    {"phase": "running", "beat": 1763260000.2, "why": "", "codes": [null], "ended_at": null, "out_of_memory": false,
+     "notice": "", "usage": {"cpu_share": 0.9, …}, "log": 1234, "progress": {"rank-0.jsonl": 567},
+     "checkpoints": ["000003-1200"], "snapshots": [], "outputs": {"model.pt": 4711}}
+
+    why          "exit", "setup", "stopped", "time limit", "lease", "spot notice", "gone": why it ended
+    codes        exit codes of the processes; of `setup`, where that failed
+    log …        bytes written so far; what is committed; what is handed back, once it has ended
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mlcd.clouds.local.copies import Signatures, signatures
+from mlcd.clouds.local.outputs import collect_outputs
+from mlcd.clouds.local.processes import end_marked, oom_kills
+from mlcd.clouds.local.snapshots import Snapshots, put_back
+from mlcd.clouds.remote.agent.environment import node_environment
+from mlcd.clouds.remote.agent.found import found
+from mlcd.clouds.remote.agent.meter import Meter
+from mlcd.clouds.remote.agent.programs import Programs
+from mlcd.clouds.remote.agent.signs import Ended, Signs, power_off
+
+TICK_SECONDS = 0.2
+BEAT_SECONDS = 0.8
+FAILED_GRACE_SECONDS = 5.0
+_SIGNALLED = 128  # exit codes from here on mean a signal
+
+
+class Agent:
+    """One node of a task."""
+
+    def __init__(self, root: Path, orders: dict[str, Any]) -> None:
+        self._root = root
+        self._orders = orders
+        self._control = Path(orders["control"])
+        self._copy = root / "copy"
+        self._env = node_environment(root, orders)
+        self._programs = Programs(self._copy, root / "log")
+        self._signs = Signs(orders)
+        self._meter = Meter(orders)
+        self._snapshots: Snapshots | None = None
+        self._before: Signatures = {}
+        self._oom_kills = oom_kills()
+        self._beat_at = 0.0
+        self._state: dict[str, Any] = {"phase": "setup", "why": "", "codes": [], "ended_at": None}
+        self._write()
+
+    def run(self) -> None:
+        """Live through it, whatever happens, and stay to tell of it until the machine goes."""
+        ended = self._live()
+        self._end(ended)
+        if ended.why == "lease":
+            power_off()
+        self._watch_lease()
+
+    def _live(self) -> Ended:
+        try:
+            self._set_up()
+            self._wait_for_go()
+            self._work()
+        except Ended as ended:
+            return ended
+        except Exception:  # whatever it is, the program must be ended and the cause told
+            traceback.print_exc()
+            self._say(f"mlcd's agent could not go on: {traceback.format_exc(limit=1)}")
+            return Ended("gone")
+        return Ended("exit")
+
+    def _set_up(self) -> None:
+        self._before = signatures(self._copy)
+        if self._orders["setup"]:
+            env = {**self._env, **self._orders["processes"][0]["env"]}
+            self._programs.start([(self._orders["setup"], env)])
+            self._follow("setup")
+
+    def _wait_for_go(self) -> None:
+        self._change(phase="ready")
+        while not (self._control / "go").exists():
+            self._signs.check()
+            self._beat()
+            time.sleep(TICK_SECONDS)
+
+    def _work(self) -> None:
+        self._snapshots = self._restore()
+        processes = self._orders["processes"]
+        self._programs.start([(one["command"], {**self._env, **one["env"]}) for one in processes])
+        self._change(phase="running", running_at=time.time())
+        self._follow("exit")
+
+    def _restore(self) -> Snapshots | None:
+        """Put the newest checkpoint to where the program looks for it, and watch what it saves there."""
+        path = self._orders["checkpoint_path"]
+        if not path:
+            return None
+        put_back(self._root / "checkpoints", self._copy / path)
+        return Snapshots(
+            folder=self._copy / path,
+            into=self._root / "snapshots",
+            keep=2,
+            samples_at=lambda moment: (
+                moment
+            ),  # how much was trained by then is known at home, where all ranks report
+            task_id=self._orders["task"],
+            say=self._say,
+        )
+
+    def _follow(self, what: str) -> None:
+        """Return when all processes have ended well; raise Ended when one has not, or must not go on."""
+        while (code := self._programs.exit_code()) is None:
+            self._signs.check()
+            if self._snapshots is not None:
+                self._snapshots.look()
+            self._beat()
+            time.sleep(TICK_SECONDS)
+        if code:
+            raise Ended(what)
+
+    def _end(self, ended: Ended) -> None:
+        """SIGTERM, the grace, SIGKILL; then keep what it made."""
+        failed = ended.why in ("exit", "setup", "gone")
+        grace = self._orders["grace_seconds"]
+        self._state["notice"] = self._signs.notice
+        self._programs.end(
+            min(grace, FAILED_GRACE_SECONDS) if failed else self._signs.grace(grace), self._beat
+        )
+        end_marked(self._root, patience_seconds=5.0)
+        ended_at = time.time()
+        self._keep(ended_at)
+        self._change(
+            phase="ended",
+            why=ended.why,
+            codes=self._programs.codes(),
+            ended_at=ended_at,
+            out_of_memory=self._out_of_memory(),
+        )
+
+    def _keep(self, ended_at: float) -> None:
+        """Commit the last state that the program saved, and gather its outputs."""
+        try:
+            if self._snapshots is not None:
+                self._snapshots.finish(self._in_order(), ended_at)
+            if self._orders["rank"] == 0:
+                collect_outputs(self._copy, self._before, self._orders["outputs"], self._root / "outputs")
+        except OSError as error:
+            self._say(f"what the program made could not be kept: {error}")
+
+    def _in_order(self) -> bool:
+        """Whether the program had the time to finish what it was writing."""
+        return all(code is not None and 0 <= code < _SIGNALLED for code in self._programs.codes())
+
+    def _out_of_memory(self) -> bool:
+        return self._oom_kills is not None and oom_kills() != self._oom_kills
+
+    def _watch_lease(self) -> None:
+        """The program is over; the machine may wait for the next one, but not for ever."""
+        while self._root.is_dir() and not self._signs.lease_over():
+            self._beat()
+            time.sleep(BEAT_SECONDS)
+        if self._signs.lease_over():
+            power_off()
+
+    def _say(self, words: str) -> None:
+        with suppress(OSError), (self._root / "log").open("a") as log:
+            log.write(f"[mlcd] {words}\n")
+
+    def _change(self, **facts: Any) -> None:
+        self._state.update(facts)
+        self._write()
+
+    def _beat(self) -> None:
+        if time.monotonic() - self._beat_at > BEAT_SECONDS:
+            self._state["usage"] = self._meter.read(self._programs.roots)
+            self._state["notice"] = self._signs.notice
+            self._write()
+
+    def _write(self) -> None:
+        """Tell how things stand."""
+        self._beat_at = time.monotonic()
+        state = {**self._state, "beat": time.time(), **found(self._root, self._state["phase"] == "ended")}
+        with suppress(OSError):
+            draft = self._control / ".state.json"
+            draft.write_text(json.dumps(state))
+            draft.replace(self._control / "state.json")

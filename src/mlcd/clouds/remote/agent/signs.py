@@ -1,0 +1,99 @@
+"""What an agent listens to: the wish to stop, the task's limit, the machine's lease, and a notice that it will be taken."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+NOTICE_SECONDS = 2.0
+NOTICE_GRACE_SECONDS = (
+    90.0  # of the two minutes that a notice leaves, the rest is for bringing the checkpoint home
+)
+_POWER_OFF = ("poweroff", "poweroff -f", "shutdown -h now")
+
+
+class Ended(Exception):
+    """The program is over, or must be; see life.py for the reasons."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class Signs:
+    """Raises Ended once the program must not go on."""
+
+    def __init__(self, orders: dict[str, Any]) -> None:
+        self._stop = Path(orders["control"]) / "stop"
+        self._lease = Path(orders["lease"]) if orders["lease"] else None
+        limit = orders["seconds_left"]
+        self._until = None if limit is None else time.monotonic() + limit
+        self.notice = ""
+        if orders["notice_url"]:
+            threading.Thread(target=self._listen, args=(orders["notice_url"],), daemon=True).start()
+
+    def check(self) -> None:
+        """Raise Ended where there is a reason to."""
+        if self._stop.exists():
+            raise Ended("stopped")
+        if self._until is not None and time.monotonic() > self._until:
+            raise Ended("time limit")
+        if self.notice:
+            raise Ended("spot notice")
+        if self.lease_over():
+            raise Ended("lease")
+
+    def grace(self, wanted_seconds: float) -> float:
+        """How long the program may take to end: as the wish to stop says, or as it was agreed."""
+        with suppress(OSError, ValueError):
+            wanted_seconds = float(self._stop.read_text())
+        return min(wanted_seconds, NOTICE_GRACE_SECONDS) if self.notice else wanted_seconds
+
+    def lease_over(self) -> bool:
+        """Whether nobody has renewed the lease of this machine in time."""
+        if self._lease is None:
+            return False
+        try:
+            return time.time() > float(self._lease.read_text())
+        except (OSError, ValueError):  # being written, or not there yet
+            return False
+
+    def _listen(self, url: str) -> None:
+        while not self.notice:
+            self.notice = read_notice(url)
+            time.sleep(NOTICE_SECONDS)
+
+
+def read_notice(url: str) -> str:
+    """What the machine's metadata say of its end; empty: nothing."""
+    with suppress(OSError, ValueError):
+        token = _ask(f"{url}/latest/api/token", "PUT", {"X-aws-ec2-metadata-token-ttl-seconds": "300"})
+        headers = {"X-aws-ec2-metadata-token": token} if token else {}
+        text = _ask(f"{url}/latest/meta-data/spot/instance-action", "GET", headers)
+        return str(json.loads(text).get("action", "")) if text else ""
+    return ""
+
+
+def _ask(url: str, method: str, headers: dict[str, str]) -> str:
+    request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310  # the metadata's own address
+    try:
+        with urllib.request.urlopen(request, timeout=2.0) as answer:  # noqa: S310
+            return str(answer.read().decode())
+    except urllib.error.HTTPError:  # 404: there is no notice
+        return ""
+
+
+def power_off() -> None:
+    """End this machine by whichever way it has."""
+    for command in _POWER_OFF:
+        for way in (f"sudo -n {command}", command):
+            with suppress(OSError, subprocess.SubprocessError):
+                if subprocess.run(["bash", "-c", way], capture_output=True, timeout=20).returncode == 0:
+                    return

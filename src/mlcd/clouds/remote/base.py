@@ -1,0 +1,126 @@
+"""The borders of a cloud whose machines are elsewhere: who rents them, and the way to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from mlcd.core.machines import Deployment
+from mlcd.errors import CloudError
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One rented machine."""
+
+    id: str
+    host: str  # where it is reached from here
+    address: str  # where the other nodes reach it
+    billed_from: float  # seconds since the epoch
+    zone: str = ""
+    paid_until: float = 0.0  # an earlier task has paid for it up to then
+    details: dict[str, str] = field(default_factory=dict)  # the seller's own
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command on a machine gave."""
+
+    code: int
+    output: str  # standard output and error, one after the other
+
+
+class UnreachableError(CloudError):
+    """The machine does not answer."""
+
+
+class Reach(Protocol):
+    """The way to one machine. Every call ends within its time; UnreachableError when the machine does not answer."""
+
+    base: str  # the folder there that is ours
+
+    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> Ran:
+        """Run a command for bash there."""
+        ...
+
+    def put(self, archive: Path, folder: str) -> None:
+        """Unpack a gzipped tar archive into a folder there, which is made where it is missing."""
+        ...
+
+    def read(self, path: str, offset: int = 0, most: int = 4 << 20) -> bytes | None:
+        """The content of a file from there on; None: no such file."""
+        ...
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a small file such that no one ever reads half of it."""
+        ...
+
+    def fetch(self, path: str, target: Path) -> None:
+        """Copy a file from there to here."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection; what runs there goes on."""
+        ...
+
+
+class Machines(Protocol):
+    """A seller of machines, as the courier of one task uses it."""
+
+    lease_seconds: float  # a machine that nobody has heard of for that long ends itself
+    lost_seconds: float  # one that does not answer for that long is lost
+    keep_seconds: float  # machines may wait for so long for the next task of their job; 0: never
+    control: str  # a folder on each machine, best in memory, for small files; empty: in the task's own
+    notice_url: str  # where a machine can learn that it will be taken back; empty: nowhere
+    python: str  # the Python there
+
+    def acquire(
+        self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]
+    ) -> Sequence[Machine]:
+        """Those at hand and as many more as the deployment needs, rented now or by an earlier call for the same task.
+
+        Raises NoCapacityError or another error, and then none is rented for the task but those at hand.
+        """
+        ...
+
+    def find(self, task_id: str) -> Sequence[Machine]:
+        """Those of them that are still there."""
+        ...
+
+    def adopt(self, machines: Sequence[Machine], task_id: str) -> None:
+        """Have the seller's books say that these belong to another task now."""
+        ...
+
+    def release(self, machines: Sequence[Machine]) -> None:
+        """Give them back; those that are gone are passed over."""
+        ...
+
+    def renewed(self, machines: Sequence[Machine], until: float) -> None:
+        """Take note in the seller's books that the lease was renewed."""
+        ...
+
+    def reach(self, machine: Machine) -> Reach:
+        """The way to it; nothing is connected yet."""
+        ...
+
+
+class Notes(Protocol):
+    """Words for whoever goes on after a kill."""
+
+    def read_notes(self) -> dict[str, str]:
+        """What was left for us."""
+        ...
+
+    def note(self, name: str, value: str) -> None:
+        """Leave a word, before doing what the next one may have to take over."""
+        ...
+
+
+class OpenMachines(Protocol):
+    """What Spec.seller names: gives the machines of a cloud to a courier."""
+
+    def __call__(self, home: Path, options: Mapping[str, Any], notes: Notes) -> Machines:
+        """Open them; the home is the cloud's own folder."""
+        ...

@@ -1,0 +1,184 @@
+"""A cloud whose machines are elsewhere: launches, follows and stops tasks through their couriers."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mlcd.clouds.local.diagnosis import log_tail
+from mlcd.clouds.local.following import Follower
+from mlcd.clouds.remote.base import Machines
+from mlcd.clouds.remote.files import Spec, State, TaskFiles, task_files, working_folder
+from mlcd.clouds.remote.launching import start_courier, take_lock
+from mlcd.core.clock import Clock, SystemClock
+from mlcd.core.machines import Deployment, Offer
+from mlcd.core.progress import Progress
+from mlcd.core.study import ProbeTime
+from mlcd.core.task import Charge, Handle, Owned, Task, TaskState, TaskStatus
+from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
+
+LAUNCH_SECONDS = 3.0  # to wait for the seller's answer; after that it shows in the status
+AGAIN_SECONDS = 2.0  # between two couriers of the same task
+_ERRORS: dict[str, type[MlcdError]] = {"no capacity": NoCapacityError, "user": UserError, "cloud": CloudError}
+
+
+class RemoteCloud:
+    """See mlcd.clouds.base.Cloud for what it promises. Subclasses sell: offers, prices, charges, and what they own."""
+
+    name = "remote"
+    poll_seconds = 0.5
+    start_seconds: float | None = None
+    seller = ""  # "module:function" of an OpenMachines, for the courier
+
+    def __init__(self, home: Path) -> None:
+        self.clock: Clock = SystemClock()
+        self.home = home.absolute() / self.name
+        self._specs: dict[Handle, Spec] = {}
+        self._followers: dict[Handle, Follower] = {}
+        self._started: dict[Handle, float] = {}  # when we last started a courier
+
+    # ------------------------------------------------------------------------------- what a subclass brings
+
+    def offers(self) -> Sequence[Offer]:
+        """What is for sale now."""
+        raise NotImplementedError
+
+    def expected_probe(self, measuring_seconds: float) -> ProbeTime:
+        """How long a probe takes here in all."""
+        raise NotImplementedError
+
+    def owned(self) -> Iterable[Owned]:
+        """All that still costs money, by the seller's books."""
+        raise NotImplementedError
+
+    def charges(self, spec: Spec, state: State, now: float) -> tuple[Charge, ...]:
+        """The bill so far."""
+        raise NotImplementedError
+
+    def machines(self) -> Machines:
+        """The seller, for what is to be ended without a courier."""
+        raise NotImplementedError
+
+    def options(self) -> dict[str, Any]:
+        """What the seller needs to know in the courier's process; no secrets."""
+        raise NotImplementedError
+
+    def refuse(self, deployment: Deployment) -> None:
+        """Raise where it is plain before asking that the deployment cannot be had."""
+
+    # ------------------------------------------------------------------------------------- what all share
+
+    def launch(self, task: Task, deployment: Deployment, secrets: Mapping[str, str]) -> Handle:
+        """Start a courier for the task, unless it ever had one, and hear what the seller says at first."""
+        files = task_files(self.home, task.id)
+        if files.read_state() is None:
+            self.refuse(deployment)
+        try:
+            files.root.mkdir(parents=True, exist_ok=True)
+            working_folder(task, files).root.mkdir(parents=True, exist_ok=True)
+            if files.read_spec() is None:
+                files.write_secrets(secrets)
+                files.write_spec(self._spec(task, deployment))
+            self._look_after(files)
+        except OSError as error:
+            raise CloudError(f"Task {task.id} cannot be started: {error}", "Is the disk full?") from error
+        self._raise_refusal(files)
+        return task.id
+
+    def status(self, handle: Handle) -> TaskStatus:
+        """What the courier wrote last; one that was killed is replaced."""
+        files = task_files(self.home, handle)
+        spec = self._read_spec(files)
+        if spec is None:
+            return TaskStatus(TaskState.LOST, reason="nothing is known of it on this computer")
+        state = files.read_state()
+        if state is None or not state.state.ended:
+            self._look_after(files)
+        return self._tell(files, spec, state) if state is not None else TaskStatus(TaskState.STARTING)
+
+    def stop(self, handle: Handle) -> None:
+        """Ask the courier to end it; what was started from another computer is given back to the seller."""
+        files = task_files(self.home, handle)
+        if files.read_spec() is None:
+            machines = self.machines()
+            machines.release(machines.find(handle))
+            return
+        state = files.read_state()
+        if state is not None and state.state.ended:
+            self._release_rest(handle, state)
+            return
+        with suppress(OSError):
+            files.stop.touch()
+        self._look_after(files)
+
+    def close(self) -> None:
+        """Nothing to let go of; what runs goes on."""
+
+    def _spec(self, task: Task, deployment: Deployment) -> Spec:
+        return Spec(task, deployment, str(self.home), self.seller, self.options(), self.clock.now())
+
+    def _look_after(self, files: TaskFiles) -> None:
+        """See to it that the task has a courier."""
+        now = time.monotonic()
+        if now - self._started.get(files.id, -AGAIN_SECONDS) < AGAIN_SECONDS or not files.root.is_dir():
+            return
+        lock = take_lock(files)
+        if lock is None:
+            return
+        state = files.read_state()
+        if state is not None and state.state.ended:
+            os.close(lock)
+            return
+        self._started[files.id] = now
+        start_courier(files, lock)
+
+    def _raise_refusal(self, files: TaskFiles) -> None:
+        """Wait a little for the seller's answer, and raise it where it is no."""
+        give_up_at = time.monotonic() + LAUNCH_SECONDS
+        state = files.read_state()
+        while (state is None or not (state.machines or state.state.ended)) and time.monotonic() < give_up_at:
+            time.sleep(0.05)
+            state = files.read_state()
+        if state is not None and state.state.ended and state.refused:
+            raise _ERRORS[state.refused](state.reason.removeprefix("no capacity: "), state.hint)
+
+    def _release_rest(self, handle: Handle, state: State) -> None:
+        """A task that is over may have machines that wait for the next; whoever says stop wants those ended, too."""
+        if state.kept_until is not None and state.kept_until > self.clock.now():
+            machines = self.machines()
+            machines.release(machines.find(handle))
+
+    def _read_spec(self, files: TaskFiles) -> Spec | None:
+        spec = self._specs.get(files.id) or files.read_spec()
+        if spec is not None:
+            self._specs[files.id] = spec
+        return spec
+
+    def _tell(self, files: TaskFiles, spec: Spec, state: State) -> TaskStatus:
+        folder = working_folder(spec.task, files)
+        now = state.ended_at if state.ended_at is not None else self.clock.now()
+        return TaskStatus(
+            state=state.state,
+            progress=self._progress(files, spec, state),
+            charges=self.charges(spec, state, now) if state.started_at is not None else (),
+            started_at=state.started_at,
+            setup_at=state.setup_at,
+            running_at=state.running_at,
+            ended_at=state.ended_at,
+            exit_code=state.exit_code,
+            reason=state.reason,
+            log_tail=log_tail(folder.log(state.failed_node)),
+        )
+
+    def _progress(self, files: TaskFiles, spec: Spec, state: State) -> Progress:
+        if state.started_at is None:
+            return Progress()
+        if files.id not in self._followers:
+            folder = working_folder(spec.task, files)
+            self._followers[files.id] = Follower(spec, folder, state.started_at)
+        return replace(self._followers[files.id].progress(), usage=state.usage)

@@ -1,0 +1,106 @@
+"""What a machine is sent: agent and worker, the program's folder, mounted files, and the checkpoint to go on from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from mlcd.clouds.checkpoints import newest_complete
+from mlcd.clouds.local.copies import JUNK
+from mlcd.core.task import Task
+from mlcd.errors import CloudError
+from mlcd.worker.bundle import write_bundle
+
+# What the agent needs beside the worker; all of it standard library only.
+_AGENT = (
+    "errors.py",
+    "clouds/__init__.py",
+    "clouds/checkpoints.py",
+    "clouds/local/__init__.py",
+    "clouds/local/copies.py",
+    "clouds/local/outputs.py",
+    "clouds/local/processes.py",
+    "clouds/local/snapshots.py",
+    "clouds/remote/__init__.py",
+)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """An archive and the folder on the machine that it is unpacked into, relative to the task's."""
+
+    archive: Path
+    into: str
+
+
+def make_parcels(task: Task, checkpoints: Path, skip: Path, drafts: Path) -> list[Parcel]:
+    """Everything that each machine of a task gets, packed; the drafts folder is made anew."""
+    shutil.rmtree(drafts, ignore_errors=True)
+    drafts.mkdir(parents=True)
+    parcels = [Parcel(_pack(drafts / "bundle.tgz", _bundle(drafts / "bundle")), "bundle")]
+    parcels.append(Parcel(_pack(drafts / "copy.tgz", _workdir(task, skip)), "copy"))
+    parcels += [_mount(task, where, drafts, skip) for where in task.file_mounts]
+    newest = newest_complete(checkpoints)
+    if newest is not None:
+        parcels.append(Parcel(_pack(drafts / "checkpoint.tgz", _tree(newest, newest.name)), "checkpoints"))
+    return parcels
+
+
+def _bundle(folder: Path) -> dict[str, Path]:
+    """The worker for the program, and the agent for us."""
+    write_bundle(folder)
+    source = Path(__file__).resolve().parents[2]
+    agent = [str(path.relative_to(source)) for path in (source / "clouds/remote/agent").glob("*.py")]
+    for name in (*_AGENT, *agent):
+        target = folder / "lib" / "mlcd" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / name, target)
+    return _tree(folder, "")
+
+
+def _workdir(task: Task, skip: Path) -> dict[str, Path]:
+    if not task.workdir:
+        return {}
+    workdir = Path(task.workdir)
+    if not workdir.is_dir():
+        raise CloudError(f"The workdir {workdir} is not a folder.", "Mend `workdir` in the job.")
+    return {str(path.relative_to(workdir)): path for path in _entries(workdir, skip)}
+
+
+def _mount(task: Task, where: str, drafts: Path, skip: Path) -> Parcel:
+    """A mount goes to its place in the working copy, or to the absolute path on the machine that it names."""
+    origin = (Path(task.workdir) / Path(task.file_mounts[where]).expanduser()).resolve()
+    if not origin.exists():
+        raise CloudError(f"file_mounts: there is no {origin}.", "Mend `file_mounts` in the job.")
+    place = PurePosixPath(where.replace("~", "/root", 1) if where.startswith("~/") else where)
+    content = _tree(origin, place.name, skip) if origin.is_dir() else {place.name: origin}
+    number = len(list(drafts.glob("mount-*")))
+    parent = place.parent if place.is_absolute() else PurePosixPath("copy") / place.parent
+    return Parcel(_pack(drafts / f"mount-{number}.tgz", content), str(parent))
+
+
+def _tree(folder: Path, name: str, skip: Path | None = None) -> dict[str, Path]:
+    entries = _entries(folder, skip or folder)
+    return {name: folder} | {str(PurePosixPath(name, path.relative_to(folder))): path for path in entries}
+
+
+def _entries(folder: Path, skip: Path) -> Iterator[Path]:
+    """All below a folder but for junk and what is our own."""
+    for root, names, files in os.walk(folder):
+        names[:] = [name for name in names if name not in JUNK and Path(root, name).resolve() != skip]
+        yield from (Path(root, name) for name in (*names, *files))
+
+
+def _pack(archive: Path, content: Mapping[str, Path]) -> Path:
+    """A gzipped tar file, packed fast rather than small; links that lead out of the folder become what they mean."""
+    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+        for name, path in sorted(content.items()):
+            if not name or not (path.is_file() or path.is_dir()):
+                continue
+            outside = path.is_symlink() and path.readlink().is_absolute()
+            tar.add(path.resolve() if outside else path, arcname=name, recursive=False)
+    return archive

@@ -1,0 +1,25 @@
+"""Machines behind ssh keep the promises of a cloud."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from loopback_machines import Door, LoopbackCloud
+from mlcd.clouds.base import Cloud
+from mlcd.testing import CloudContract
+
+
+@pytest.mark.slow
+class TestLoopbackCloud(CloudContract):
+    """Real couriers, agents and ssh; only the renting is books."""
+
+    patience_seconds = 60.0
+
+    @pytest.fixture(autouse=True)
+    def _enter(self, door: Door) -> None:
+        self.door = door
+
+    def open_cloud(self, home: Path) -> Cloud:
+        return LoopbackCloud(home, self.door.options)
