@@ -39,6 +39,31 @@ class LocalSettings:
 
 
 @dataclass(frozen=True)
+class FunctionsSettings:
+    """Serverless functions, on this computer or at AWS."""
+
+    endpoint: str = ""  # of Lambda's API: empty: a service on this computer; 'aws': AWS itself; or a URL
+    region: str = "us-east-1"
+    role: str = ""  # ARN of the role that functions run with; needed at AWS
+    image: str = ""  # URI of a container image with mlcd's handler; empty: a zip
+    objects: str = ""  # s3://bucket/prefix for code, data and checkpoints; empty: a folder of this computer
+    parameters: str = field(default="", repr=False)  # redis://… between functions; empty: started on demand
+    store_memory_mb: int = 1024  # of a parameter store that is started on demand
+    duration_seconds: int = 900  # that one invocation may last
+    margin_seconds: float = 30.0  # before that: to save and to bring home what was saved
+    lost_seconds: float = 30.0  # a function that gives no sign for so long is lost
+    straggler_seconds: float = 120.0  # the others wait so long for one that lags behind
+    tick_seconds: float = 0.0  # between reports of a function; 0: half a second here, 5 s at AWS
+    usd_per_gb_second: float = 0.0  # 0: the list price
+    usd_per_million_requests: float = 0.0
+    most: int = 200  # functions of one task
+    concurrency: int = 1000  # of the service on this computer: functions at the same time
+    warm_seconds: float = 300.0  # it keeps an idle environment for so long
+    idle_seconds: float = 60.0  # and ends by itself after so long without one
+    cpu_scale: float = 1.0  # of the CPU share that comes with a memory size
+
+
+@dataclass(frozen=True)
 class NotifySettings:
     """Who is told of every job, and the means of telling anyone."""
 
@@ -79,6 +104,7 @@ class Settings:
     store: str = ""  # database URL; empty: SQLite in the home
     cloud: str = "local"
     local: LocalSettings = LocalSettings()
+    functions: FunctionsSettings = FunctionsSettings()
     notify: NotifySettings = NotifySettings()
     predict: PredictSettings = PredictSettings()
 
@@ -108,7 +134,12 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     )
 
 
-_SECTIONS: dict[str, Any] = {"local": LocalSettings, "notify": NotifySettings, "predict": PredictSettings}
+_SECTIONS: dict[str, Any] = {
+    "local": LocalSettings,
+    "functions": FunctionsSettings,
+    "notify": NotifySettings,
+    "predict": PredictSettings,
+}
 
 
 def _section(file: Path, table: Mapping[str, Any], name: str, kind: Any, env: Mapping[str, str]) -> Any:
