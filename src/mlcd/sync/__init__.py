@@ -1,0 +1,89 @@
+"""Workers that cannot reach each other train together through stores: hybrid storage and hierarchical synchronisation.
+
+It runs inside the training process on a function (NumPy needed; obstore, torch and a Valkey server only where asked for)
+and follows sections 3.3 and 4.3 of the SMLT paper.
+
+Gradients, through a parameter store that only lives while training does:
+
+    group = join("redis://:secret@host:6379", rank=0, world_size=4)    or "shm://NAME" on one machine
+    group.all_reduce([gradients], op="mean")   in place, deterministic: summed in the order of the ranks
+    group.broadcast([weights], root=0)         group.all_gather(array)   group.reduce_scatter(array)   group.barrier()
+    group.times                                seconds in UL-shard, DL-shard, UL-aggr and DL-grad
+    group.close()
+
+A torch program needs no change: with MLCD_SYNC_URL in its environment (and the bundle of mlcd.worker in its PYTHONPATH),
+init_process_group() takes this way whatever backend it names. See mlcd.sync.torch_backend.
+
+The stores:
+
+    with start_servers(count=2, address="127.0.0.1", memory_mb=512) as servers:
+        servers.url                            "redis://:…@127.0.0.1:41234,redis://:…@127.0.0.1:41235"; ends with its owner
+    remove_segments("NAME")                    what killed workers left of shm://NAME; quiet where there is nothing
+
+Code, data and checkpoints, through an object store:
+
+    objects = open_object_store("file:///folder")   or "s3://bucket/prefix", its endpoint and keys from AWS_*
+    objects.get(key) → bytes                   ObjectNotFound where there is none
+    objects.put(key, data, if_absent=True)     ObjectExists where there is one; without if_absent it is replaced
+    objects.get_version(key) → (bytes, version)   objects.put(key, data, if_version=version)   ObjectExists where it has changed
+    objects.keys(prefix) → sorted list         objects.exists(key)   objects.delete(key)   quiet where there is none
+    objects.upload(path, key)                  objects.download(key, path)   whole files, without reading them into memory
+
+What a scheduler sets for each worker:
+
+    MLCD_SYNC_URL          the parameter store, as above
+    MLCD_SYNC_GENERATION   0, 1, 2 …: one more whenever workers start anew; no key of an older one is ever read again
+    MLCD_SYNC_TIMEOUT      seconds to wait for another worker; default 300
+    MLCD_SYNC_POSITION     of a worker that alone is restarted at an iteration boundary: group.position as it left
+    RANK, WORLD_SIZE
+
+A worker that is not heard of for the timeout makes all others raise SyncTimeout, whose .ranks are the missing ones.
+Start those again and let everybody join() with the next generation.
+
+SyncError
+├── SyncTimeout                ranks: who is missing
+├── StaleWorker                a newer generation has begun: this process is to end
+├── StoreLost                  the parameter store cannot be reached, or was restarted
+├── StoreFull                  the parameter store is out of memory
+└── ObjectError                the object store said no
+    ├── ObjectNotFound
+    ├── ObjectExists           put(if_absent=True) or put(if_version=…) came too late
+    └── ObjectStoreUnavailable   still failing after the retries
+"""
+
+from __future__ import annotations
+
+from mlcd.sync.errors import (
+    ObjectError,
+    ObjectExists,
+    ObjectNotFound,
+    ObjectStoreUnavailable,
+    StaleWorker,
+    StoreFull,
+    StoreLost,
+    SyncError,
+    SyncTimeout,
+)
+from mlcd.sync.group import Group, join
+from mlcd.sync.objects import ObjectStore, open_object_store
+from mlcd.sync.server import Servers, start_servers
+from mlcd.sync.shm import remove_segments
+
+__all__ = [
+    "Group",
+    "ObjectError",
+    "ObjectExists",
+    "ObjectNotFound",
+    "ObjectStore",
+    "ObjectStoreUnavailable",
+    "Servers",
+    "StaleWorker",
+    "StoreFull",
+    "StoreLost",
+    "SyncError",
+    "SyncTimeout",
+    "join",
+    "open_object_store",
+    "remove_segments",
+    "start_servers",
+]

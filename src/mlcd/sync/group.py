@@ -1,0 +1,189 @@
+"""Workers that train together: collective operations on NumPy arrays."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcd.errors import UserError, did_you_mean
+from mlcd.sync.errors import SyncError
+from mlcd.sync.hierarchy import Exchange, Reduction
+from mlcd.sync.patience import Waiting
+from mlcd.sync.rounds import Array, cut_into_chunks, cut_into_rounds, flat, pack
+from mlcd.sync.store import Member, ParameterStore, open_store
+from mlcd.sync.times import StepTimes, Stopwatch
+
+DEFAULT_TIMEOUT_S = 300.0
+_SMALL_BYTES = 1 << 20  # buffers below this size are put together
+
+_REDUCTIONS = {
+    "sum": Reduction(np.add),
+    "mean": Reduction(np.add, mean=True),
+    "product": Reduction(np.multiply),
+    "min": Reduction(np.minimum),
+    "max": Reduction(np.maximum),
+}
+
+
+def join(
+    url: str | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    generation: int | None = None,
+    *,
+    name: str = "sync",
+    timeout_s: float | None = None,
+    position: int | None = None,
+) -> Group:
+    """Take a place among the workers; what is not given is read from the environment (see mlcd.sync)."""
+    env = os.environ
+    url = url or env.get("MLCD_SYNC_URL", "")
+    member = Member(
+        rank=int(env.get("RANK", 0)) if rank is None else rank,
+        world_size=int(env.get("WORLD_SIZE", 1)) if world_size is None else world_size,
+        generation=int(env.get("MLCD_SYNC_GENERATION", 0)) if generation is None else generation,
+        name=name,
+        position=int(env.get("MLCD_SYNC_POSITION", 0)) if position is None else position,
+    )
+    timeout = float(env.get("MLCD_SYNC_TIMEOUT", DEFAULT_TIMEOUT_S)) if timeout_s is None else timeout_s
+    if not 0 <= member.rank < member.world_size:
+        raise UserError(f"Rank {member.rank} is not among {member.world_size} workers.")
+    if not url and member.world_size > 1:
+        raise UserError(
+            "No parameter store is named.", "Set MLCD_SYNC_URL to redis://HOST:PORT or shm://NAME."
+        )
+    return Group(open_store(url, member) if member.world_size > 1 else None, member, timeout)
+
+
+class Group:
+    """One worker's place among all; every worker calls the same operations in the same order.
+
+    Arrays must lie in one piece of memory. After an error their contents are not defined, and the group is of no further
+    use: join the next generation.
+    """
+
+    def __init__(self, store: ParameterStore | None, member: Member, timeout_s: float) -> None:
+        self.rank, self.world_size, self.generation = member.rank, member.world_size, member.generation
+        self.timeout_s = timeout_s
+        self.position = member.position  # numbers used so far: where a restarted worker goes on
+        self._store = store
+        self._watch = Stopwatch()
+        self._lock = threading.Lock()
+        self._failed = False
+        if store is not None:
+            self._exchange = Exchange(store, self.rank, self.world_size, self._new_patience, self._watch)
+
+    @property
+    def times(self) -> StepTimes:
+        """Seconds spent so far in each step of the synchronisation."""
+        return self._watch.times
+
+    def all_reduce(self, buffers: Sequence[Array] | Array, op: str = "sum") -> None:
+        """Put the sum (mean, product, min or max) over all workers into each buffer."""
+        arrays = [buffers] if isinstance(buffers, np.ndarray) else list(buffers)
+        reduction = _reduction(op, arrays)
+        packed, copies = pack(arrays, _SMALL_BYTES)
+        with self._using() as store:
+            if store is not None:
+                rounds = cut_into_rounds(packed, self.world_size, store.parcel_bytes)
+                self._exchange.all_reduce(rounds, self._take(len(rounds)), reduction)
+        for small, joined in copies:
+            small[:] = joined
+
+    def broadcast(self, buffers: Sequence[Array] | Array, root: int = 0) -> None:
+        """Put the root's values into each buffer."""
+        arrays = [buffers] if isinstance(buffers, np.ndarray) else list(buffers)
+        packed, copies = pack(arrays, _SMALL_BYTES)
+        with self._using() as store:
+            if store is not None:
+                chunks = [chunk for one in packed for chunk in cut_into_chunks(one, store.parcel_bytes)]
+                self._exchange.broadcast(chunks, self._take(len(chunks) + 1), root)
+        for small, joined in copies:
+            small[:] = joined
+
+    def all_gather(self, array: Array) -> Array:
+        """Every worker's array, one after the other along a new first dimension."""
+        gathered = np.empty((self.world_size, *array.shape), array.dtype)
+        gathered[self.rank] = array
+        with self._using() as store:
+            if store is not None:
+                rounds = _rounds_of_rows(gathered, store.parcel_bytes)
+                self._exchange.all_gather(rounds, self._take(len(rounds)))
+        return gathered
+
+    def reduce_scatter(self, array: Array, op: str = "sum") -> Array:
+        """This worker's share of the sum over all workers: array[rank], of an array with one row per worker."""
+        if array.shape[:1] != (self.world_size,):
+            raise ValueError(f"The first dimension must be the number of workers, {self.world_size}.")
+        reduction = _reduction(op, [array])
+        share = np.array(array[self.rank])
+        with self._using() as store:
+            if store is not None:
+                rounds = _rounds_of_rows(np.ascontiguousarray(array), store.parcel_bytes)
+                into = cut_into_chunks(flat(share), store.parcel_bytes)
+                self._exchange.reduce_scatter(rounds, self._take(len(rounds)), reduction, into)
+        return share
+
+    def barrier(self) -> None:
+        """Go on when all workers are here."""
+        with self._using() as store:
+            if store is not None:
+                self._exchange.meet(self._take(1), 0)
+
+    def close(self) -> None:
+        """Leave; what this worker has left in the store is removed when all have come to their end."""
+        if self._store is None:
+            return
+        orderly = False
+        with contextlib.suppress(SyncError):
+            if not self._failed:
+                self.barrier()
+                orderly = True
+        self._store.close(orderly)
+        self._store = None
+
+    def __enter__(self) -> Group:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._failed = self._failed or kind is not None
+        self.close()
+
+    def _take(self, count: int) -> int:
+        first = self.position
+        self.position += count
+        return first
+
+    def _new_patience(self) -> Waiting:
+        assert self._store is not None
+        return Waiting(self._store, self.timeout_s, self.generation)
+
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[ParameterStore | None]:
+        """The store, for one operation at a time, as long as none has failed; None where this worker is the only one."""
+        with self._lock:
+            if self._failed:
+                raise SyncError("An earlier operation of this group has failed.", "Join the next generation.")
+            try:
+                yield self._store
+            except BaseException:
+                self._failed = True
+                raise
+
+
+def _reduction(op: str, arrays: Sequence[Array]) -> Reduction:
+    if op not in _REDUCTIONS:
+        raise UserError(f"'{op}' is no way to reduce.", did_you_mean(op, _REDUCTIONS))
+    if op == "mean" and not all(np.issubdtype(one.dtype, np.inexact) for one in arrays):
+        raise UserError("A mean is taken of floating-point numbers only.")
+    return _REDUCTIONS[op]
+
+
+def _rounds_of_rows(rows: Array, chunk_bytes: int) -> list[list[Array]]:
+    columns = [cut_into_chunks(flat(row), chunk_bytes) for row in rows]
+    return [list(chunks) for chunks in zip(*columns, strict=True)]

@@ -1,0 +1,105 @@
+"""A file of shared memory that holds the parcels of one generation of workers.
+
+All sizes follow from the world size W, SLOTS and the largest parcel:
+
+    header     what it was made for
+    sent       W × W counters: one more than the newest number of a PIECE, from each worker to each worker
+    published  W counters: the same of RESULTs
+    asleep     W bytes: whether a worker sleeps until it is woken
+    notices    W × 4096 bytes: until when it holds, its length, its text
+    pieces     W sources × SLOTS × W receivers × largest parcel
+    results    W sources × SLOTS × largest parcel
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+import secrets
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mlcd.sync.errors import StoreFull, SyncError
+from mlcd.sync.store import LINE, SLOTS, Bytes, whole_lines
+
+_HEADER = struct.Struct("<8sQQ")
+_MAGIC = b"mlcdshm1"
+NOTICE_BYTES = 4096
+
+
+class Segment:
+    """The parts of the file, as arrays over the same memory."""
+
+    def __init__(self, path: Path, world_size: int, parcel_bytes: int) -> None:
+        shapes = {
+            "sent": (world_size, world_size, 8),
+            "published": (world_size, 8),
+            "asleep": (world_size,),
+            "notices": (world_size, NOTICE_BYTES),
+            "pieces": (world_size, SLOTS, world_size, parcel_bytes),
+            "results": (world_size, SLOTS, parcel_bytes),
+        }
+        header = _HEADER.pack(_MAGIC, world_size, parcel_bytes)
+        total = LINE + sum(whole_lines(int(np.prod(shape))) for shape in shapes.values())
+        parts = _cut(_mapped(path, header, total), shapes)
+        self.sent: npt.NDArray[np.uint64] = parts["sent"].view(np.uint64)[..., 0]
+        self.published: npt.NDArray[np.uint64] = parts["published"].view(np.uint64)[..., 0]
+        self.asleep = parts["asleep"]
+        self.notices = parts["notices"]
+        self.pieces = parts["pieces"]
+        self.results = parts["results"]
+
+
+def _cut(memory: mmap.mmap, shapes: dict[str, tuple[int, ...]]) -> dict[str, Bytes]:
+    whole: Bytes = np.frombuffer(memory, dtype=np.uint8)
+    parts, start = {}, LINE
+    for name, shape in shapes.items():
+        size = int(np.prod(shape))
+        parts[name] = whole[start : start + size].reshape(shape)
+        start += whole_lines(size)
+    return parts
+
+
+def _mapped(path: Path, header: bytes, total: int) -> mmap.mmap:
+    """The file in memory; whoever comes first makes it, in one atomic step."""
+    with contextlib.suppress(FileExistsError):
+        _make(path, header, total)
+    with path.open("r+b") as file:
+        if file.read(len(header)) != header:
+            raise SyncError(
+                f"The shared memory {path} was made for other workers.", "Take another name or generation."
+            )
+        return mmap.mmap(file.fileno(), total)
+
+
+def _make(path: Path, header: bytes, total: int) -> None:
+    if path.exists():
+        raise FileExistsError(path)
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}.draft")
+    try:
+        with draft.open("wb") as file:
+            file.write(header)
+            file.truncate(total)
+            _reserve(file, total, path)
+        os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _reserve(file: Any, total: int, path: Path) -> None:
+    """Take the memory now: a store that is full later would kill the workers with SIGBUS."""
+    try:
+        os.posix_fallocate(file.fileno(), 0, total)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
+            raise
+        raise StoreFull(
+            f"There is no room for {total >> 20} MB of shared memory in {path.parent}.",
+            "Free some, or use a parameter store on a server.",
+        ) from error

@@ -1,0 +1,173 @@
+"""The parameter store in shared memory, when all workers are on one machine.
+
+/dev/shm/mlcd-<url name>/<group name>/ has one segment per generation (see mlcd.sync.segment), and one socket per worker.
+
+A parcel is copied into its slot, then its counter rises. The receiver reads it where it lies: of the paper's four steps
+only the uploads and the last download copy. A worker that waits sleeps on its socket; senders wake those that are marked
+as sleeping.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import select
+import shutil
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mlcd.errors import UserError
+from mlcd.sync.errors import StaleWorker
+from mlcd.sync.segment import NOTICE_BYTES, Segment
+from mlcd.sync.store import PIECE, SLOTS, Bytes, Member, Patience, been_here, whole_lines
+
+_SHARED = Path("/dev/shm")  # noqa: S108  # shared memory with a name is what this is about
+_ROUND_BYTES = 1 << 20  # of one worker: small enough for what is exchanged to stay in the processor's cache
+_LEAST_BYTES = 16 << 10
+_NOTICE = struct.Struct("<dI")
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,40}")
+
+Counters = npt.NDArray[np.uint64]
+
+
+class SharedMemoryStore:
+    """Parcels in slots of shared memory, flags as counters."""
+
+    def __init__(self, url_name: str, member: Member) -> None:
+        self._me, self._world_size = member.rank, member.world_size
+        self.parcel_bytes = whole_lines(max(_LEAST_BYTES, _ROUND_BYTES // member.world_size))
+        self._folder = _folder(url_name) / member.name
+        self._generation = member.generation
+        self._fence_lock = threading.Lock()
+        self._fence_lock.acquire()
+        self._enter()
+        self._segment = Segment(self._folder / f"{member.generation}", member.world_size, self.parcel_bytes)
+        if not member.position and (self._segment.sent[self._me].any() or self._segment.published[self._me]):
+            raise been_here(self._me, member.generation)
+        self._socket = self._listen()
+
+    def send(self, number: int, pieces: Mapping[int, Bytes]) -> None:
+        segment, slot = self._segment, number % SLOTS
+        for receiver, piece in pieces.items():
+            segment.pieces[self._me, slot, receiver, : piece.nbytes] = piece
+            self._fence()
+            segment.sent[self._me, receiver] = number + 1
+        self._wake(pieces)
+
+    def publish(self, number: int, result: Bytes) -> None:
+        segment = self._segment
+        segment.results[self._me, number % SLOTS, : result.nbytes] = result
+        self._fence()
+        segment.published[self._me] = number + 1
+        self._wake(range(self._world_size))
+
+    def receive(
+        self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes], patience: Patience
+    ) -> Iterator[Bytes]:
+        segment, slot = self._segment, number % SLOTS
+        counters = segment.sent[:, self._me] if kind == PIECE else segment.published
+        for index, (source, place) in enumerate(zip(sources, into, strict=True)):
+            if counters[source] <= number:
+                self._await(counters, number, sources[index:], patience)
+            if kind == PIECE:
+                yield segment.pieces[source, slot, self._me, : place.nbytes]
+            else:
+                place[:] = segment.results[source, slot, : place.nbytes]
+                yield place
+
+    def post(self, notice: str, seconds: float) -> None:
+        raw = notice.encode()[: NOTICE_BYTES - _NOTICE.size]
+        packed = _NOTICE.pack(time.monotonic() + seconds, len(raw)) + raw
+        self._segment.notices[self._me, : len(packed)] = np.frombuffer(packed, dtype=np.uint8)
+
+    def notices(self) -> dict[int, str]:
+        found = {}
+        for rank in range(self._world_size):
+            until, size = _NOTICE.unpack_from(self._segment.notices[rank])
+            if until > time.monotonic():
+                text = self._segment.notices[rank, _NOTICE.size : _NOTICE.size + size]
+                found[rank] = text.tobytes().decode(errors="replace")
+        return found
+
+    def newest_generation(self) -> int:
+        return max((int(path.name) for path in self._folder.glob("*") if path.name.isdigit()), default=0)
+
+    def close(self, orderly: bool) -> None:
+        self._socket.close()
+        self._wake_path(self._me).unlink(missing_ok=True)
+        if orderly and not any(self._folder.glob(f"wake-{self._generation}-*")):
+            (self._folder / f"{self._generation}").unlink(missing_ok=True)
+
+    def _enter(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        newest = self.newest_generation()
+        if newest > self._generation:
+            raise StaleWorker(f"Generation {newest} has begun; this worker is of {self._generation}.")
+        for path in self._folder.glob("*") if self._me == 0 else ():
+            if path.name.isdigit() and int(path.name) < self._generation:
+                path.unlink(missing_ok=True)
+
+    def _listen(self) -> socket.socket:
+        path = self._wake_path(self._me)
+        path.unlink(missing_ok=True)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        listening.setblocking(False)
+        listening.bind(str(path))
+        return listening
+
+    def _wake(self, ranks: Iterable[int]) -> None:
+        self._fence()
+        for rank in ranks:
+            if rank != self._me and self._segment.asleep[rank]:
+                with contextlib.suppress(OSError):  # not there yet, or woken more often than it has looked
+                    self._socket.sendto(b"\0", str(self._wake_path(rank)))
+
+    def _await(self, counters: Counters, number: int, sources: Sequence[int], patience: Patience) -> None:
+        """Sleep until the first of these sources has sent the number."""
+        asleep = self._segment.asleep
+        asleep[self._me] = 1
+        self._fence()
+        try:
+            while counters[sources[0]] <= number:
+                if not self._slept(patience.slice_s):
+                    patience.waited([source for source in sources if counters[source] <= number])
+        finally:
+            asleep[self._me] = 0
+
+    def _slept(self, most_s: float) -> bool:
+        """Sleep until somebody knocks; False where nobody did."""
+        if not select.select([self._socket], [], [], most_s)[0]:
+            return False
+        with contextlib.suppress(BlockingIOError):
+            while self._socket.recv(1):
+                pass
+        return True
+
+    def _wake_path(self, rank: int) -> Path:
+        return self._folder / f"wake-{self._generation}-{rank}"
+
+    def _fence(self) -> None:
+        """Have what was written before seen before what is written after: a lock's own barriers, both ways."""
+        self._fence_lock.release()
+        self._fence_lock.acquire()
+
+
+def remove_segments(url_name: str) -> None:
+    """Remove what workers of shm://NAME have left; quiet where there is nothing."""
+    shutil.rmtree(_folder(url_name), ignore_errors=True)
+
+
+def _folder(url_name: str) -> Path:
+    if not _NAME.fullmatch(url_name):
+        raise UserError(
+            f"shm://{url_name} is no name for shared memory.",
+            "Use up to 40 letters, digits, '.', '_' and '-'.",
+        )
+    return _SHARED / f"mlcd-{url_name}"

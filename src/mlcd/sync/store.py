@@ -1,0 +1,117 @@
+"""The parameter store: how parcels get from one worker to others that it cannot reach.
+
+A parcel is a piece of some round, addressed by its sender, its kind and its number:
+
+    PIECE     for one worker: a part of the sender's gradient, to be aggregated by the receiver
+    RESULT    for all workers: what the sender has aggregated, or wants everybody to have
+
+Numbers rise from parcel to parcel of the same kind. Nobody sends number x before it has everything of number x − WINDOW
+from everybody; so when a worker sends number x, everybody has read what it sent as x − 2 × WINDOW, and a store keeps the
+last 2 × WINDOW numbers only. That bounds its memory whatever the size of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mlcd.errors import UserError
+from mlcd.sync.errors import SyncError
+
+Bytes = npt.NDArray[np.uint8]
+
+PIECE = 0
+RESULT = 1
+WINDOW = 3
+SLOTS = 2 * WINDOW
+LINE = 64  # bytes of a cache line
+
+
+@dataclass(frozen=True)
+class Member:
+    """A worker's place in its group."""
+
+    rank: int
+    world_size: int
+    generation: int = 0
+    name: str = "sync"  # of the group; several may use one store
+    position: int = 0  # the first number that this worker sends and receives
+
+
+class Patience(Protocol):
+    """Told again and again whom a worker waits for; raises when it has been too long."""
+
+    slice_s: float
+
+    def waited(self, missing: Sequence[int]) -> None: ...
+
+
+class ParameterStore(Protocol):
+    """Takes parcels from workers and gives them to workers."""
+
+    parcel_bytes: int  # the largest parcel, and what suits this store best
+
+    def send(self, number: int, pieces: Mapping[int, Bytes]) -> None:
+        """Offer a PIECE to each of these workers. The arrays may be reused at once."""
+
+    def publish(self, number: int, result: Bytes) -> None:
+        """Offer a RESULT to all other workers. The array may be reused at once."""
+
+    def receive(
+        self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes], patience: Patience
+    ) -> Iterator[Bytes]:
+        """The parcels of the sources in their order, each valid until the next is asked for.
+
+        They may lie in `into`, or in the store's own memory; a copy is made only where there is no way around it.
+        """
+
+    def post(self, notice: str, seconds: float) -> None:
+        """Put up a short notice of this worker, to be seen by all for so long; it replaces the last one."""
+
+    def notices(self) -> dict[int, str]:
+        """The notices that hold, by rank."""
+
+    def newest_generation(self) -> int:
+        """The newest that any worker has joined."""
+
+    def close(self, orderly: bool) -> None:
+        """Let go; after an orderly end, when nobody reads any more, with what this worker has left there."""
+
+
+def open_store(url: str, member: Member) -> ParameterStore:
+    """The store of a URL, on behalf of one worker."""
+    scheme = url.partition("://")[0]
+    if scheme in ("redis", "rediss", "valkey"):
+        from mlcd.sync.valkey import ValkeyStore
+
+        return ValkeyStore(url, member)
+    if scheme == "shm":
+        from mlcd.sync.shm import SharedMemoryStore
+
+        return SharedMemoryStore(url.partition("://")[2], member)
+    raise UserError(
+        f"'{scheme}' is no kind of parameter store.",
+        "Use redis://HOST:PORT, rediss://HOST:PORT or shm://NAME.",
+    )
+
+
+def been_here(rank: int, generation: int) -> SyncError:
+    """What is raised for a worker that begins anew where one of its rank has begun before."""
+    return SyncError(
+        f"Rank {rank} has been in generation {generation} before.",
+        "Let all workers join the next generation (MLCD_SYNC_GENERATION).",
+    )
+
+
+def as_bytes(array: npt.NDArray[Any]) -> Bytes:
+    """The same memory, byte by byte."""
+    return array.view(np.uint8)
+
+
+def whole_lines(size: int) -> int:
+    """The size rounded up to whole cache lines."""
+    return -(-size // LINE) * LINE
