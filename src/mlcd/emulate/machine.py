@@ -1,0 +1,131 @@
+"""An instance of the API together with the host that is it: boots, earns and spends credit, has a metadata service."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+from mlcd.emulate.api.world import World, facts_of
+from mlcd.emulate.cgroups import Cgroups
+from mlcd.emulate.credits import CpuCredit
+from mlcd.emulate.host import Host, Order
+from mlcd.emulate.metadata import MetadataService, Served, Tree, notice_tree
+from mlcd.emulate.place import Place
+from mlcd.emulate.scale import host_size
+
+_GZIP = b"\x1f\x8b"
+_DEFAULT_DISK_GIB = 8
+
+
+@dataclass
+class Machine:
+    """One instance and its host."""
+
+    instance: Any  # moto's
+    host: Host
+    credit: CpuCredit = field(default_factory=CpuCredit)
+    slowed: float = 1.0  # its share is divided by this
+    reclaim_at: float | None = None  # when a spot instance is taken away, in seconds since 1970
+    faults: dict[str, str] = field(default_factory=dict)  # in force: kind → how much
+    _metadata: Served | None = None
+
+    @property
+    def id(self) -> str:
+        """The instance's."""
+        return str(self.instance.id)
+
+    @property
+    def address(self) -> str:
+        """The instance's, and the host's."""
+        return str(self.host.order.address)
+
+    def start(self) -> None:
+        """Make the host and let it boot."""
+        self.host.start()
+        service = MetadataService(
+            self._tree, lambda: self.instance.metadata_options.http_tokens == "required"
+        )
+        self._metadata = Served(service, self.host.link.namespace)
+
+    def remove(self) -> None:
+        """End the host and remove all of it."""
+        if self._metadata:
+            self._metadata.close()
+            self._metadata = None
+        self.host.remove()
+
+    def tick(self, now: float) -> None:
+        """Spend and earn credit, and hold the host to its share once there is none."""
+        before = self.credit
+        self.credit = before.after(self.host.used_cpu_s(), now, self.host.order.size.cores)
+        if before.lifted != self.credit.lifted:
+            self.apply_share()
+
+    def slow_down(self, factor: float) -> None:
+        """Divide its share; no credit makes up for that."""
+        self.slowed = factor
+        self.apply_share()
+
+    def apply_share(self) -> None:
+        """Limit the host's CPU to what it may take now."""
+        free = self.credit.lifted and self.slowed == 1
+        self.host.limit_cpu(None if free else self.host.order.size.cores / self.slowed)
+
+    def _tree(self) -> Tree:
+        """What the metadata service tells this host."""
+        instance, order = self.instance, self.host.order
+        tree = {
+            "meta-data/ami-id": instance.image_id,
+            "meta-data/hostname": instance.private_dns_name,
+            "meta-data/instance-id": self.id,
+            "meta-data/instance-life-cycle": instance.lifecycle or "on-demand",
+            "meta-data/instance-type": instance.instance_type,
+            "meta-data/local-hostname": instance.private_dns_name,
+            "meta-data/local-ipv4": self.address,
+            "meta-data/placement/availability-zone": instance.availability_zone,
+            "meta-data/placement/region": instance.region_name,
+            "meta-data/public-ipv4": instance.public_ip,
+        }
+        tree |= {f"meta-data/public-keys/{n}/openssh-key": key for n, key in enumerate(order.keys)}
+        if order.user_data:
+            tree["user-data"] = order.user_data.decode(errors="replace")
+        if self.reclaim_at is not None:
+            tree |= notice_tree(datetime.fromtimestamp(self.reclaim_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return {path: text for path, text in tree.items() if text}
+
+
+def build_machine(
+    instance: Any,
+    world: World,
+    place: Place,
+    cgroups: Cgroups,
+    private: Sequence[Path],
+    vcpus_per_core: float,
+) -> Machine:
+    """The machine for an instance that has none yet."""
+    order = Order(
+        instance_id=instance.id,
+        address=IPv4Address(instance.private_ip),
+        prefix=world.network.prefixlen,
+        size=host_size(facts_of(instance.instance_type) or {}, _disk_gib(instance), vcpus_per_core),
+        keys=world.public_keys(instance),
+        user_data=_user_data(instance),
+    )
+    return Machine(instance, Host(place, order, cgroups, private), CpuCredit(seen_at=time.monotonic()))
+
+
+def _disk_gib(instance: Any) -> int:
+    sizes = [device.size for device in instance.block_device_mapping.values() if device.size]
+    return int(sizes[0]) if sizes else _DEFAULT_DISK_GIB
+
+
+def _user_data(instance: Any) -> bytes:
+    data = base64.b64decode(str(instance.user_data)) if instance.user_data else b""
+    return gzip.decompress(data) if data.startswith(_GZIP) else data

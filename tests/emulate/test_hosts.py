@@ -1,0 +1,79 @@
+"""Hosts of the emulated EC2: they boot, are reached by ssh, and go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from emulated import EmulatedEc2, emulated_ec2, wait_for
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedEc2]:
+    with emulated_ec2(tmp_path_factory.mktemp("ec2")) as ec2:
+        yield ec2
+
+
+@pytest.fixture
+def ec2(running: EmulatedEc2) -> Iterator[EmulatedEc2]:
+    yield running
+    running.terminate_all()
+
+
+def test_hosts_are_reached_by_ssh_with_the_imported_key(ec2: EmulatedEc2) -> None:
+    one, two = ec2.launch(2)
+    assert ec2.ssh(one, "hostname").stdout.strip() == f"ip-{one.replace('.', '-')}"
+    assert ec2.ssh(two, "whoami", user="root").stdout.strip() == "root"
+    assert ec2.ssh(two, "whoami; sudo whoami", user="ec2-user").stdout.split() == ["ec2-user", "root"]
+
+
+def test_the_api_tells_where_a_host_is(ec2: EmulatedEc2) -> None:
+    (address,) = ec2.launch()
+    instance = ec2.instance(address)
+    assert instance["State"]["Name"] == "running"
+    assert instance["PublicIpAddress"] == address
+
+
+def test_a_terminated_instance_has_no_host(ec2: EmulatedEc2) -> None:
+    (address,) = ec2.launch()
+    ec2.boto("ec2").terminate_instances(InstanceIds=[ec2.instance(address)["InstanceId"]])
+    wait_for(lambda: not ec2.hosts(), "the host to go")
+    assert ec2.ssh(address, "true").returncode == 255
+
+
+def test_user_data_runs_as_root_when_a_host_boots(ec2: EmulatedEc2) -> None:
+    (address,) = ec2.launch(UserData="#!/bin/sh\nid -un > /var/tmp/who\nsleep 1\n")
+    seen = ec2.ssh(address, "cloud-init status --wait; cat /var/tmp/who")
+    assert seen.stdout.split("\n")[:2] == ["status: done", "root"]
+
+
+@pytest.mark.parametrize(("behaviour", "state"), [("terminate", "terminated"), ("stop", "stopped")])
+def test_powering_off_from_inside_ends_the_instance(ec2: EmulatedEc2, behaviour: str, state: str) -> None:
+    (address,) = ec2.launch(InstanceInitiatedShutdownBehavior=behaviour)
+    ec2.ssh(address, "sudo shutdown -h now")
+    wait_for(lambda: ec2.instance(address)["State"]["Name"] == state, state)
+    assert ec2.instance(address)["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"
+
+
+def test_a_shutdown_can_be_set_for_later_and_called_off(ec2: EmulatedEc2) -> None:
+    (address,) = ec2.launch()
+    assert ec2.ssh(address, "shutdown -h +10", user="ubuntu").returncode != 0, "only root may"
+    assert ec2.ssh(address, "shutdown -h +10 && test -s /run/shutdown.pid", user="root").returncode == 0
+    assert ec2.ssh(address, "shutdown -c && test ! -e /run/shutdown.pid", user="root").returncode == 0
+
+
+def test_a_host_has_a_share_of_this_computer(ec2: EmulatedEc2) -> None:
+    (address,) = ec2.launch(instance_type="c5n.large")
+    (host,) = ec2.hosts()
+    assert (host["cores"], host["memory_mib"], host["network_mbit"]) == (0.1, 1344, 150.0)
+    assert ec2.ssh(address, "grep MemTotal /proc/meminfo").stdout.split()[1] == str(1344 * 1024)
+
+
+def test_what_a_host_writes_stays_in_it(ec2: EmulatedEc2) -> None:
+    one, two = ec2.launch(2)
+    assert ec2.ssh(one, "echo mine | sudo tee /etc/mark /tmp/mark").returncode == 0
+    assert ec2.ssh(two, "cat /etc/mark /tmp/mark").returncode != 0
+    assert ec2.ssh(two, "ls -A /tmp").stdout == "", "nor does it see what others keep in /tmp"
