@@ -5,13 +5,16 @@
     place       the names by which everything of one emulation is found again
     process     the detached process: the endpoint and the supervisor
     supervisor  makes the hosts match the API and the API match the hosts
-    host        one emulated machine: namespaces, a disk, sshd        (host_init.sh is its first process)
+    machine     an instance of the API together with its host
+    host        one emulated host: namespaces, a disk, limits, sshd
+    image       the files that hosts have besides this computer's     (files/host_init.sh is their first process)
     network     the switch, the links and what can go wrong on them
     cgroups     CPU and memory limits, version 1 and 2
     scale       what an instance type is worth here: the one factor   (pure)
     credits     CPU time that a host may take beyond its share        (pure)
     metadata    the instance metadata service at 169.254.169.254
     cleaning    removes an emulation by its names, whoever made it
+    faulting    what is made to go wrong
     api/        EC2's protocol: what moto lacks, and the faults of the API
 
 The clouds know nothing of this package: for them only the endpoint differs.

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
 
-import mlcd
 from mlcd.emulate.cgroups import Cgroups
 from mlcd.emulate.image import INIT, folders_to_show, write_seed
 from mlcd.emulate.network import NAMESPACES, Link
@@ -198,7 +197,7 @@ class Host:
 def _python_needs() -> Iterator[Path]:
     """What Python and mlcd are made of: hosts have the software of this computer."""
     yield from dict.fromkeys(Path(each) for each in (sys.base_prefix, sys.prefix))
-    yield Path(mlcd.__file__).parents[1]
+    yield Path(__file__).parents[2]
 
 
 def _came_by_ssh(pid: int) -> bool:

@@ -16,7 +16,7 @@ from mlcd.emulate.system import SYSTEM_PATH
 
 DEFAULT_USER = "ubuntu"
 USERS = {DEFAULT_USER: 1000, "ec2-user": 1001}  # and their user ids, as on EC2's images
-_SCRIPTS = Path(__file__).parent / "machine"
+_SCRIPTS = Path(__file__).parent / "files"
 _HIDDEN = ("/tmp", "/var/tmp", "/var/log", "/var/lib/cloud", "/root/.aws", "/root/.ssh")  # noqa: S108
 _UNREAL = {"proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue", "securityfs", "debugfs", "tracefs",
            "bpf", "pstore", "configfs", "fusectl", "hugetlbfs", "autofs", "binfmt_misc", "nsfs", "rpc_pipefs", "efivarfs"}  # fmt: skip
