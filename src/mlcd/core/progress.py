@@ -25,6 +25,17 @@ class MetricPoint:
 
 
 @dataclass(frozen=True)
+class NodeUsage:
+    """What one node uses, as last seen."""
+
+    cpu_share: float = 0.0  # of its cores, 0 to 1
+    memory_gib: float = 0.0
+    gpu_share: float | None = None  # of its GPUs together; None: it has none, or nobody knows
+    gpu_memory_gib: float | None = None  # of the fullest of them
+    network_mbps: float | None = None  # received; None: nobody knows which node it was
+
+
+@dataclass(frozen=True)
 class Usage:
     """What the nodes used: means since the last reset but for the peaks."""
 
@@ -33,6 +44,7 @@ class Usage:
     gpu_share: float = 0.0
     peak_gpu_memory_gib: float = 0.0
     network_mbps: float = 0.0
+    nodes: tuple[NodeUsage, ...] = ()  # each, by rank; empty: known of all together only
 
 
 @dataclass(frozen=True)

@@ -65,10 +65,14 @@ def test_from_a_new_job_to_a_downloaded_model(
 def test_a_training_is_stopped_resumed_and_given_another_budget(
     open_server: Server, open_page: OpenPage, tmp_path: Path
 ) -> None:
-    job_id = _start(open_server, tmp_path, samples=100_000)
+    job_id = _start(open_server, tmp_path, samples=100_000, nodes=2)
     page = open_page(f"{open_server.url}/jobs/{job_id}")
     _expect(_state(page)).to_have_text("training")
-    _expect(page.locator("[data-place=usage] figure")).not_to_have_count(0)
+    nodes = page.locator("table.nodes tbody tr")
+    _expect(nodes).to_have_count(2)
+    _expect(nodes.nth(1).locator("td").nth(2)).to_have_text(re.compile(r"[1-9]\d* GiB"))
+    legend = page.locator("[data-place=usage] figure", has_text="CPU").locator("li")
+    _expect(legend).to_have_text(["node 0", "node 1"])
     page.click("text=Stop")
     _expect(_state(page)).to_have_text("stopped")
     page.click("text=Resume")
@@ -238,14 +242,14 @@ def _fill(page: Page, archive: Path, samples: int) -> None:
     page.fill("[name=more]", json.dumps(QUICK))
 
 
-def _start(server: Server, folder: Path, samples: int) -> str:
+def _start(server: Server, folder: Path, samples: int, nodes: int = 1) -> str:
     """A training that was accepted ahead."""
     (folder / "code").mkdir()
     (folder / "code" / "train.py").write_text(textwrap.dedent(PROGRAM))
     client = remote(server)
     job = {"name": "long", "workdir": str(folder / "code"), "run": "python train.py", "search": "exhaustive"}
-    machine = {"instance_type": "local-1c"}
-    job_id = client.submit(client.load({**job, **QUICK, "work": {"samples": samples}, "resources": machine}))
+    where = {"resources": {"instance_type": "local-1c"}, "num_nodes": nodes}
+    job_id = client.submit(client.load({**job, **QUICK, "work": {"samples": samples}, **where}))
     client.confirm(job_id)
     client.start(job_id)
     return job_id

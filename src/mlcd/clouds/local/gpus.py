@@ -29,6 +29,7 @@ class Gpu:
 class GpuUse:
     """How busy a GPU is at a moment."""
 
+    id: str
     share: float  # 0 to 1
     memory_gib: float
 
@@ -42,7 +43,7 @@ def find_gpus() -> tuple[Gpu, ...]:
 def gpu_use(ids: Sequence[str]) -> tuple[GpuUse, ...]:
     """How busy these GPUs are now."""
     rows = _query("index,utilization.gpu,memory.used") if ids else []
-    return tuple(GpuUse(_percent(row[1]), float(row[2]) / 1024) for row in rows if row[0] in ids)
+    return tuple(GpuUse(row[0], _percent(row[1]), float(row[2]) / 1024) for row in rows if row[0] in ids)
 
 
 def short_name(model: str) -> str:

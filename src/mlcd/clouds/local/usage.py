@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlcd.clouds.local.gpus import gpu_use
+from mlcd.clouds.local.gpus import GpuUse, gpu_use
 from mlcd.clouds.local.nodes import LocalNode
 from mlcd.clouds.local.processes import Seen, private_bytes, seen
-from mlcd.core.progress import Usage
+from mlcd.clouds.local.sockets import received_bytes, sockets_of
+from mlcd.core.progress import NodeUsage, Usage
 
 SAMPLE_SECONDS = 0.5
-GPU_SECONDS = 2.0
+SLOW_SECONDS = 2.0  # between two looks at GPUs and connections, which cost more than processes
 WINDOW_SECONDS = 30.0  # the means are of the last half minute
 _GIB = 2.0**30
 
@@ -23,73 +24,146 @@ _GIB = 2.0**30
 class _Sample:
     at: float
     cpu_seconds: float
-    network_bytes: float
-    gpu_share: float
+    received_bytes: float
+    gpu_share: float = 0.0
+
+
+class Window:
+    """The samples of the last half minute."""
+
+    def __init__(self) -> None:
+        self._samples: deque[_Sample] = deque()
+
+    def add(self, now: float, cpu_seconds: float, received: float, gpu_share: float) -> None:
+        """One more; what has ended is no longer counted, but it was used."""
+        floor = self._samples[-1].cpu_seconds if self._samples else 0.0
+        self._samples.append(_Sample(now, max(floor, cpu_seconds), received, gpu_share))
+        while now - self._samples[0].at > WINDOW_SECONDS:
+            self._samples.popleft()
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Used so far."""
+        return self._samples[-1].cpu_seconds if self._samples else 0.0
+
+    def cpu_share(self, cores: int) -> float:
+        """Of these cores."""
+        busy = self._last.cpu_seconds - self._first.cpu_seconds
+        return min(1.0, busy / self._seconds / max(1, cores))
+
+    def network_mbps(self) -> float:
+        """Received."""
+        return (self._last.received_bytes - self._first.received_bytes) * 8 / 1e6 / self._seconds
+
+    def gpu_share(self) -> float:
+        """Of the GPUs that were looked at."""
+        return sum(sample.gpu_share for sample in self._samples) / len(self._samples)
+
+    @property
+    def _first(self) -> _Sample:
+        return self._samples[0]
+
+    @property
+    def _last(self) -> _Sample:
+        return self._samples[-1]
+
+    @property
+    def _seconds(self) -> float:
+        return max(self._last.at - self._first.at, 1e-9)
+
+
+class NodeMeter:
+    """One node: its processes, its GPUs, and what its connections receive."""
+
+    def __init__(self, node: LocalNode) -> None:
+        self.node = node
+        self.window = Window()
+        self._received = 0.0
+        self._known: dict[int, int] = {}  # connections by inode, with what each has received
+
+    def count(self, connections: Mapping[int, int], processes: Sequence[Seen]) -> None:
+        """Add what has come in since the last look, by connections that are new too."""
+        mine = sockets_of(process.pid for process in processes)
+        now = {inode: connections[inode] for inode in mine & connections.keys()}
+        self._received += sum(max(0, count - self._known.get(inode, 0)) for inode, count in now.items())
+        self._known = now
+
+    def add(
+        self, now: float, processes: Sequence[Seen], uses: Mapping[str, GpuUse], networked: bool
+    ) -> NodeUsage:
+        """Look at its processes; gives what it uses."""
+        gpus = [uses[gpu] for gpu in self.node.node.gpus if gpu in uses]
+        share = sum(use.share for use in gpus) / len(gpus) if gpus else 0.0
+        cpu_seconds = sum(process.cpu_seconds for process in processes)
+        self.window.add(now, cpu_seconds, self._received, share)
+        return NodeUsage(
+            cpu_share=self.window.cpu_share(self.node.node.cores),
+            memory_gib=sum(process.memory_bytes for process in processes) / _GIB,
+            gpu_share=self.window.gpu_share() if gpus else None,
+            gpu_memory_gib=max(use.memory_gib for use in gpus) if gpus else None,
+            network_mbps=self.window.network_mbps() if networked else None,
+        )
 
 
 class UsageMeter:
     """Adds up the samples; means are of a sliding window, peaks of all time."""
 
     def __init__(self, nodes: Sequence[LocalNode], memory_gib: float) -> None:
-        self._nodes = nodes
+        self._meters = [NodeMeter(node) for node in nodes]
         self._memory_bytes = memory_gib * _GIB
         self._cores = sum(node.node.cores for node in nodes)
         self._gpus = [gpu for node in nodes for gpu in node.node.gpus]
-        self._samples: deque[_Sample] = deque()
-        self._gpu_at = 0.0
-        self._gpu_share = 0.0
+        self._all = Window()
+        self._sampled_at = self._slow_at = -SLOW_SECONDS
+        self._uses: dict[str, GpuUse] = {}
+        self._networked = False
         self.usage = Usage()
 
     def due(self) -> bool:
         """Whether it is time to look again."""
-        return not self._samples or time.monotonic() - self._samples[-1].at >= SAMPLE_SECONDS
+        return time.monotonic() - self._sampled_at >= SAMPLE_SECONDS
 
     def sample(self) -> int | None:
         """Look once; the node that has passed its share of memory, if one has."""
+        now = self._sampled_at = time.monotonic()
         everyone = seen()
-        families = [node.family(everyone) for node in self._nodes]
-        memory = [sum(process.memory_bytes for process in group) for group in families]
-        gpu_memory_gib = self._look_at_gpus()
-        self._add(sum(process.cpu_seconds for group in families for process in group))
-        self.usage = self._means(max([*memory, 0]) / _GIB, gpu_memory_gib)
-        return next(
-            (rank for rank, group in enumerate(families) if self._too_much(memory[rank], group)), None
+        families = [meter.node.family(everyone) for meter in self._meters]
+        if now - self._slow_at >= SLOW_SECONDS:
+            self._slow_at = now
+            self._look_longer(families)
+        pairs = list(zip(self._meters, families, strict=True))
+        nodes = [meter.add(now, group, self._uses, self._networked) for meter, group in pairs]
+        self.usage = self._together(now, tuple(nodes))
+        return next((rank for rank, group in enumerate(families) if self._too_much(group)), None)
+
+    def _look_longer(self, families: Sequence[Sequence[Seen]]) -> None:
+        self._uses = {use.id: use for use in gpu_use(self._gpus)}
+        connections = received_bytes()
+        self._networked = connections is not None
+        for meter, group in zip(self._meters, families, strict=True):
+            meter.count(connections or {}, group)
+
+    def _together(self, now: float, nodes: tuple[NodeUsage, ...]) -> Usage:
+        """All nodes as one, with the bytes that this computer received for whatever reason."""
+        shares = [use.share for use in self._uses.values()]
+        cpu_seconds = sum(meter.window.cpu_seconds for meter in self._meters)
+        self._all.add(now, cpu_seconds, network_bytes(), sum(shares) / len(shares) if shares else 0.0)
+        before = self.usage
+        gpu_memory = max((use.memory_gib for use in self._uses.values()), default=0.0)
+        return Usage(
+            cpu_share=self._all.cpu_share(self._cores),
+            peak_memory_gib=max([before.peak_memory_gib, *(node.memory_gib for node in nodes)]),
+            gpu_share=self._all.gpu_share(),
+            peak_gpu_memory_gib=max(before.peak_gpu_memory_gib, gpu_memory),
+            network_mbps=self._all.network_mbps(),
+            nodes=nodes,
         )
 
-    def _too_much(self, resident_bytes: float, group: list[Seen]) -> bool:
+    def _too_much(self, group: list[Seen]) -> bool:
         """Pages shared by forked workers count once: the exact sum is asked for only when it matters."""
-        if not 0 < self._memory_bytes < resident_bytes:
+        if not 0 < self._memory_bytes < sum(process.memory_bytes for process in group):
             return False
         return sum(private_bytes(process.pid) for process in group) > self._memory_bytes
-
-    def _add(self, cpu_seconds: float) -> None:
-        now = time.monotonic()
-        floor = self._samples[-1].cpu_seconds if self._samples else 0.0  # what ended is no longer counted
-        self._samples.append(_Sample(now, max(floor, cpu_seconds), network_bytes(), self._gpu_share))
-        while now - self._samples[0].at > WINDOW_SECONDS:
-            self._samples.popleft()
-
-    def _means(self, memory_gib: float, gpu_memory_gib: float) -> Usage:
-        first, last = self._samples[0], self._samples[-1]
-        seconds = max(last.at - first.at, 1e-9)
-        enough = len(self._samples) > 1
-        busy = (last.cpu_seconds - first.cpu_seconds) / seconds / max(1, self._cores)
-        return Usage(
-            cpu_share=min(1.0, busy) if enough else 0.0,
-            peak_memory_gib=max(self.usage.peak_memory_gib, memory_gib),
-            gpu_share=sum(sample.gpu_share for sample in self._samples) / len(self._samples),
-            peak_gpu_memory_gib=max(self.usage.peak_gpu_memory_gib, gpu_memory_gib),
-            network_mbps=(last.network_bytes - first.network_bytes) * 8 / 1e6 / seconds if enough else 0.0,
-        )
-
-    def _look_at_gpus(self) -> float:
-        """Take note of how busy the GPUs are; memory of the fullest."""
-        if not self._gpus or time.monotonic() - self._gpu_at < GPU_SECONDS:
-            return 0.0
-        self._gpu_at = time.monotonic()
-        uses = gpu_use(self._gpus)
-        self._gpu_share = sum(use.share for use in uses) / len(uses) if uses else 0.0
-        return max((use.memory_gib for use in uses), default=0.0)
 
 
 def network_bytes(table: Path = Path("/proc/net/dev")) -> float:

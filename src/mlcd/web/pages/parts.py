@@ -7,6 +7,7 @@ from collections import deque
 from typing import Any
 
 from mlcd.api import at_rest
+from mlcd.core.progress import NodeUsage
 from mlcd.core.records import Event, TaskRecord
 from mlcd.core.run import JobState
 from mlcd.core.view import JobStory, JobView
@@ -18,7 +19,8 @@ from mlcd.web.site import Site
 from mlcd.web.streams import News, event
 
 MOST_EVENTS = 150
-NAMES = ("head", "cards", "plan", "trials", "attempts", "bill", "events", "failures", "facts")
+MOST_NODES_DRAWN = 8  # more lines than that nobody tells apart; the table has them all
+NAMES = ("head", "cards", "plan", "nodes", "trials", "attempts", "bill", "events", "failures", "facts")
 
 
 class JobParts:
@@ -111,14 +113,21 @@ def _task(task: TaskRecord) -> dict[str, Any]:
     }
 
 
-def _now(view: JobView) -> dict[str, float] | None:
-    """What the machines use, for the chart that grows while one looks."""
+def _now(view: JobView) -> dict[str, Any] | None:
+    """What the machines use, for the charts that grow while one looks: all together, and each node."""
     live = view.live
     if live is None:
         return None
+    usage = live.usage
     return {
-        "cpu": live.usage.cpu_share * 100,
-        "gpu": live.usage.gpu_share * 100,
-        "network": live.usage.network_mbps,
         "rate": live.samples_per_second,
+        "cpu": usage.cpu_share * 100,
+        "gpu": usage.gpu_share * 100,
+        "network": usage.network_mbps,
+        "nodes": [_of_node(node) for node in usage.nodes[:MOST_NODES_DRAWN]],
     }
+
+
+def _of_node(node: NodeUsage) -> dict[str, float | None]:
+    gpu = None if node.gpu_share is None else node.gpu_share * 100
+    return {"cpu": node.cpu_share * 100, "gpu": gpu, "network": node.network_mbps}

@@ -34,13 +34,14 @@ function draw(box) {
   const frames = figure.frames;
   const traces = frames[Math.max(0, Math.min(frames.length - 1, step ?? frames.length - 1))] || [];
   const width = Math.max(200, box.clientWidth);
-  const right = figure.layout.yaxis2 ? 46 : ROOM.right;
   const first = traces.filter((trace) => trace.yaxis !== "y2");
-  const longest = scale(figure.layout.yaxis, values(first, "y"), HEIGHT - ROOM.bottom, ROOM.top, 5).ticks.map(({ text }) => text.length);
-  const plot = { x0: 32 + 6.7 * Math.max(2, ...longest), x1: width - right, y0: HEIGHT - ROOM.bottom, y1: ROOM.top };
+  const second = traces.filter((trace) => trace.yaxis === "y2");
+  const letters = (axis, of) => 6.7 * Math.max(2, ...scale(axis, values(of, "y"), HEIGHT - ROOM.bottom, ROOM.top, 5).ticks.map(({ text }) => text.length));
+  const right = figure.layout.yaxis2 ? 10 + letters(figure.layout.yaxis2, second) : ROOM.right;
+  const plot = { x0: 32 + letters(figure.layout.yaxis, first), x1: width - right, y0: HEIGHT - ROOM.bottom, y1: ROOM.top };
   const x = scale(figure.layout.xaxis, values(traces, "x"), plot.x0, plot.x1, 6);
   const y = scale(figure.layout.yaxis, values(first, "y"), plot.y0, plot.y1, 5);
-  const y2 = figure.layout.yaxis2 && scale(figure.layout.yaxis2, values(traces.filter((t) => t.yaxis === "y2"), "y"), plot.y0, plot.y1, 5);
+  const y2 = figure.layout.yaxis2 && scale(figure.layout.yaxis2, values(second, "y"), plot.y0, plot.y1, 5);
   const picture = box.querySelector(":scope > svg");
   box.width = box.clientWidth;
   picture.replaceChildren();
@@ -81,6 +82,7 @@ function scale(axis, known, from, to, wanted) {
   } else if (axis.rangemode === "tozero" || (low > 0 && low < 0.35 * high && !axis.range && !axis.dtick)) {
     low = Math.min(0, low);
   }
+  if (low === 0 && high === 0) high = 1;
   if (low === high) { const pad = log ? 0.3 : Math.abs(low) * 0.1 || 1; low -= pad; high += pad; }
   else if (!axis.range) { const pad = 0.05 * (high - low); high += pad; if (log || low !== 0) low -= pad; }
   const at = (value) => {

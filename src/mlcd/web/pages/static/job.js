@@ -86,15 +86,17 @@ let now = null;
 function showUse() {
   if (now) seen.push({ at: (Date.now() - began) / 1000, ...now });
   if (seen.length > 600) seen.splice(0, seen.length - 600);
-  const line = (name, key, color) => ({ mode: "lines", name, x: seen.map((s) => s.at), y: seen.map((s) => s[key]), line: { color, width: 2 } });
+  const line = (name, value, color) => ({ mode: "lines", name, x: seen.map((s) => s.at), y: seen.map(value), line: { color, width: 2 } });
   const chart = (title, unit, traces) => ({ title, frames: [traces], layout: { xaxis: { title: { text: "s since the page was opened" } }, yaxis: { title: { text: unit }, rangemode: "tozero" } } });
-  const shares = [line("CPU", "cpu", "var:c1")];
-  if (seen.some((s) => s.gpu > 0)) shares.push(line("GPU", "gpu", "var:c4"));
-  drawAll(find('[data-place="usage"]'), seen.length < 2 ? [] : [
-    chart("Throughput", "samples/s", [line("samples/s", "rate", "var:c3")]),
-    chart("CPU and GPU", "%", shares),
-    chart("Network", "Mbit/s", [line("network", "network", "var:c6")]),
-  ]);
+  const of = (key) => {
+    const count = Math.max(0, ...seen.map((s) => s.nodes.length));
+    const nodes = [...Array(count).keys()].map((rank) => line(`node ${rank}`, (s) => s.nodes[rank]?.[key] ?? NaN, `var:c${1 + rank % 8}`));
+    return nodes.some((trace) => trace.y.some(Number.isFinite)) ? nodes : [line("all nodes", (s) => s[key], "var:c1")];
+  };
+  const charts = [chart("Throughput", "samples/s", [line("samples/s", (s) => s.rate, "var:c3")]), chart("CPU", "%", of("cpu"))];
+  if (seen.some((s) => s.gpu > 0)) charts.push(chart("GPU", "%", of("gpu")));
+  charts.push(chart("Network, received", "Mbit/s", of("network")));
+  drawAll(find('[data-place="usage"]'), seen.length < 2 ? [] : charts);
 }
 
 // The log of a task, by its own stream.
