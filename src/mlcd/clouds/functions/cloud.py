@@ -1,0 +1,192 @@
+"""Launches, follows and stops tasks on functions, from any process, by the folders that they leave."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from mlcd.clouds.functions.files import State, keep_secrets, read_state
+from mlcd.clouds.functions.lambdas import Lambdas, Listed, function_name
+from mlcd.clouds.functions.launching import ensure_scheduler, keep_task_settings
+from mlcd.clouds.functions.offers import MOST_FUNCTIONS, make_offers
+from mlcd.clouds.functions.prices import Prices, list_prices
+from mlcd.clouds.local.diagnosis import log_tail
+from mlcd.clouds.local.files import Spec, TaskFiles, task_files, working_folder
+from mlcd.clouds.local.following import Follower
+from mlcd.clouds.local.processes import alive
+from mlcd.core.clock import Clock, SystemClock
+from mlcd.core.machines import Deployment, Offer
+from mlcd.core.progress import Progress
+from mlcd.core.study import ProbeTime
+from mlcd.core.task import Charge, Handle, Owned, Task, TaskState, TaskStatus
+from mlcd.errors import CloudError, NoCapacityError
+from mlcd.settings import Settings
+
+COLD_START_SECONDS = 3.0  # a function with a handler; the program's own start comes on top
+PROGRAM_START_SECONDS = 5.0
+
+
+class FunctionsCloud:
+    """Serverless functions. See mlcd.clouds.base.Cloud for what it promises."""
+
+    name = "functions"
+    start_seconds: float | None = None  # that depends on the program alone
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self._settings = settings.functions
+        self.home = settings.home.absolute() / "functions"
+        self.poll_seconds = 0.25 if not self._settings.endpoint else 5.0
+        self._lambdas = Lambdas(self._settings, self.home)
+        self._specs: dict[Handle, Spec] = {}
+        self._followers: dict[Handle, Follower] = {}
+
+    def offers(self) -> Sequence[Offer]:
+        """Every memory size, as many functions as a task may have."""
+        most = min(self._settings.most, MOST_FUNCTIONS, self._settings.concurrency)
+        region = self._settings.region if self._settings.endpoint else ""
+        return list(make_offers(region, self._prices(), most))
+
+    def expected_probe(self, measuring_seconds: float) -> ProbeTime:
+        """A cold start, the program's start, unknown as yet, and the measuring."""
+        return ProbeTime(
+            COLD_START_SECONDS + PROGRAM_START_SECONDS + measuring_seconds,
+            step_seconds=1.0,
+            nodes_per_step=10,
+        )
+
+    def launch(self, task: Task, deployment: Deployment, secrets: Mapping[str, str]) -> Handle:
+        """Start a scheduler for the task, unless it ever had one that saw it to its end."""
+        _check_capacity(deployment)
+        files = task_files(self.home, task.id)
+        try:
+            files.root.mkdir(parents=True, exist_ok=True)
+            if files.read_spec() is None:
+                working_folder(task, files).root.mkdir(parents=True, exist_ok=True)
+                keep_secrets(files, secrets)
+                keep_task_settings(files, self._settings)
+                files.write_spec(Spec(task, deployment, str(self.home), (), (), self.clock.now()))
+            ensure_scheduler(files)
+        except OSError as error:
+            raise CloudError(f"Task {task.id} cannot be started: {error}", "Is the disk full?") from error
+        return task.id
+
+    def status(self, handle: Handle) -> TaskStatus:
+        """What the scheduler wrote last; one that has died is replaced, and the task goes on."""
+        files = task_files(self.home, handle)
+        spec = self._read_spec(files)
+        if spec is None:
+            return TaskStatus(TaskState.LOST, reason="nothing is known of it on this computer")
+        state = read_state(files)
+        if state is None or not (state.state.ended or alive(state.pid, state.birth)):
+            ensure_scheduler(files)
+            state = read_state(files) or state
+        return TaskStatus(TaskState.STARTING) if state is None else self._tell(files, spec, state)
+
+    def stop(self, handle: Handle) -> None:
+        """Ask the scheduler to end it; where it has died, another does."""
+        files = task_files(self.home, handle)
+        state = read_state(files)
+        if not files.root.is_dir():
+            self._stop_unknown(handle)
+            return
+        if state is not None and state.state.ended:
+            return
+        with suppress(OSError):  # a full disk: the signal says the same
+            files.stop.touch()
+        if state is not None and alive(state.pid, state.birth):
+            with suppress(ProcessLookupError):
+                os.kill(state.pid, signal.SIGTERM)
+        elif files.read_spec() is not None:
+            ensure_scheduler(files)
+
+    def owned(self) -> Iterable[Owned]:
+        """Every task that has not ended, and every function whose task nobody knows."""
+        tasks = self.home / "tasks"
+        folders = sorted(tasks.iterdir()) if tasks.is_dir() else []
+        known = [owned for folder in folders if (owned := self._owned(TaskFiles(folder))) is not None]
+        names = {function_name(owned.task_id) for owned in known}
+        strays = [function for function in self._lambdas.ours() if function.name not in names]
+        return [*known, *(self._stray(function) for function in strays)]
+
+    def close(self) -> None:
+        """Nothing to let go of; what runs goes on."""
+
+    def _prices(self) -> Prices:
+        listed, settings = list_prices(self._settings.region), self._settings
+        return Prices(
+            settings.usd_per_gb_second or listed.usd_per_gb_second,
+            settings.usd_per_million_requests or listed.usd_per_million_requests,
+        )
+
+    def _read_spec(self, files: TaskFiles) -> Spec | None:
+        spec = self._specs.get(files.id) or files.read_spec()
+        if spec is not None:
+            self._specs[files.id] = spec
+        return spec
+
+    def _tell(self, files: TaskFiles, spec: Spec, state: State) -> TaskStatus:
+        folder = working_folder(spec.task, files)
+        return TaskStatus(
+            state=state.state,
+            progress=self._progress(files, spec, state),
+            charges=self._charges(spec.deployment, state),
+            started_at=state.started_at,
+            setup_at=state.setup_at,
+            running_at=state.running_at,
+            ended_at=state.ended_at,
+            exit_code=state.exit_code,
+            reason=state.reason,
+            log_tail=log_tail(folder.log(state.failed_node)),
+        )
+
+    def _progress(self, files: TaskFiles, spec: Spec, state: State) -> Progress:
+        if state.started_at is None:
+            return Progress()
+        if files.id not in self._followers:
+            folder = working_folder(spec.task, files)
+            self._followers[files.id] = Follower(spec, folder, state.started_at)
+        return replace(self._followers[files.id].progress(), usage=state.usage)
+
+    def _charges(self, deployment: Deployment, state: State) -> tuple[Charge, ...]:
+        """The time of all functions, the requests, and, for information, what of the time was spent on starting."""
+        if state.started_at is None:
+            return ()
+        seconds = state.seconds(self.clock.now())
+        usd = seconds * deployment.offer.usd_per_hour / 3600.0
+        starting = f"of that, {state.starts} starts to the first step"
+        return (
+            Charge(f"{deployment.nodes} × {deployment.offer.name}", seconds / deployment.nodes, usd),
+            Charge("requests", 0.0, self._prices().requests_usd(state.invocations)),
+            *([Charge(starting, state.init_seconds / deployment.nodes, 0.0)] if state.starts else []),
+        )
+
+    def _owned(self, files: TaskFiles) -> Owned | None:
+        spec, state = self._read_spec(files), read_state(files)
+        if spec is None or (state is not None and state.state.ended):
+            return None
+        since = state.started_at if state is not None and state.started_at is not None else spec.launched_at
+        return Owned(files.id, spec.task.id, spec.task.job_id, str(spec.deployment), since, spec.deployment)
+
+    def _stray(self, function: Listed) -> Owned:
+        what = f"function {function.name} ({function.memory_mb} MB) whose task nobody knows"
+        return Owned(
+            function.task_id or function.name, function.task_id, function.job_id, what, self.clock.now()
+        )
+
+    def _stop_unknown(self, handle: Handle) -> None:
+        """A function whose task left nothing here is removed."""
+        for function in self._lambdas.ours():
+            if handle in (function.task_id, function.name):
+                self._lambdas.delete(function.name)
+
+
+def _check_capacity(deployment: Deployment) -> None:
+    if deployment.nodes > deployment.offer.max_nodes:
+        raise NoCapacityError(
+            f"{deployment} needs {deployment.nodes} functions; {deployment.offer.max_nodes} may run at once.",
+            "Ask for fewer, or raise the settings functions.most and functions.concurrency.",
+        )

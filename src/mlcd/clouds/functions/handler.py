@@ -1,0 +1,233 @@
+"""What runs in every function: the same package here and on AWS.
+
+    fetch code → setup → ┌ checkpoint → program → until it ends, its time is nearly up, or orders change ┐ → last report
+                         └───────────────── a newer generation: start anew, in the same invocation ──────┘
+
+A program that is asked to end (SIGTERM) agrees with the other ranks on a step, saves, and ends; see mlcd.worker. What it
+has committed is in the object store before the function returns.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mlcd.clouds.functions.courier import Courier
+from mlcd.clouds.functions.orders import ORDERS, Event, Orders, read_event, read_orders
+from mlcd.clouds.functions.program import Program
+from mlcd.clouds.functions.workspace import Workspace, open_workspace, ship_checkpoint
+from mlcd.clouds.local.snapshots import Snapshots, put_back
+from mlcd.clouds.progress_files import ProgressReader
+from mlcd.sync import ObjectError, ObjectNotFound, ObjectStore, open_object_store
+from mlcd.worker import checkpoints
+
+LOOK_SECONDS = 0.05
+SAVE_SHARE = 0.6  # of the margin is the program's, to save; the rest is for bringing it home
+
+
+def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Lambda's way in: one function's part of a task, for as long as it may last."""
+    order = read_event(event)
+    up_at = time.time() + context.get_remaining_time_in_millis() / 1000
+    return Worker(order, open_object_store(order.objects), open_workspace(order), up_at).run()
+
+
+class Worker:
+    """One invocation for one rank."""
+
+    def __init__(self, event: Event, objects: ObjectStore, workspace: Workspace, up_at: float) -> None:
+        self._event = event
+        self._objects = objects
+        self._space = workspace
+        self._up_at = up_at
+        self._program: Program | None = None
+        self._generation = 0
+        self._shipped = ""
+        self._snapshots: Snapshots | None = None
+        self._orders = Orders()
+        self._orders_at = 0.0
+        progress = workspace.progress / f"rank-{event.rank}.jsonl"
+        self._courier = Courier(objects, event, workspace.log, progress, self._usage)
+
+    def run(self) -> dict[str, Any]:
+        """Do it, whatever happens, and say how it went."""
+        problem = ""
+        self._courier.start()
+        try:
+            self._prepare()
+            self._work()
+        except ObjectError as error:
+            problem = f"the object store failed: {error.message}"
+        except OSError as error:
+            problem = f"the function could not go on: {error}"
+        finally:
+            if self._program is not None and self._program.exit_code is None:
+                self._program.kill()
+        return self._last_words(problem)
+
+    def _prepare(self) -> None:
+        self._space.fetch(self._objects)
+        if self._space.needs_setup():
+            self._courier.tell(phase="setup")
+            self._start(self._event.setup, Orders())
+            self._follow()
+            if self._exit_code == 0:
+                self._space.note_setup()
+
+    def _work(self) -> None:
+        """Run the program, and again with every newer generation."""
+        if self._exit_code or (self._program is not None and self._program.asked):
+            return  # the setup did not go well
+        self._read_orders()
+        while not self._orders.end and self._orders.follows(self._event):
+            self._begin()
+            self._follow()
+            if self._program is None or self._program.asked or not self._await_new_orders():
+                return
+
+    def _begin(self) -> None:
+        orders, space = self._orders, self._space
+        self._generation = orders.generation
+        self._shipped = orders.checkpoint
+        space.place_checkpoint(self._objects, orders.checkpoint)
+        if self._event.checkpoint_path:
+            put_back(space.checkpoints, space.code / self._event.checkpoint_path)
+        program = self._start(self._event.run, orders)
+        self._snapshots = self._watch_checkpoints(program)
+        self._courier.tell(
+            phase="running", generation=orders.generation, running_at=program.started_at, exit_code=None
+        )
+
+    def _start(self, command: str, orders: Orders) -> Program:
+        env = {
+            **self._space.environment(),
+            "MLCD_SAMPLES_BEFORE": f"{orders.samples_before:.0f}",
+            "MLCD_SYNC_GENERATION": str(orders.generation),
+            "MLCD_SYNC_TIMEOUT": f"{orders.sync_timeout:g}",
+            **({"MLCD_SYNC_URL": orders.sync_url} if orders.sync_url else {}),
+        }
+        self._program = Program(command, env, self._space.code, self._space.log)
+        return self._program
+
+    def _follow(self) -> None:
+        """Until the program has ended, or has been ended for a newer generation."""
+        program = self._program
+        while program is not None and program.look():
+            self._heed_time(program)
+            self._heed_orders(program)
+            self._ship()
+            time.sleep(LOOK_SECONDS)
+
+    def _heed_time(self, program: Program) -> None:
+        now, margin = time.time(), self._event.margin_seconds
+        if now > self._up_at - margin:
+            program.ask_to_end("time", SAVE_SHARE * (self._up_at - now))
+        if self._event.until is not None and now > self._event.until:
+            program.ask_to_end("limit", self._event.grace_seconds)
+
+    def _heed_orders(self, program: Program) -> None:
+        if time.monotonic() - self._orders_at < self._event.tick_seconds:
+            return
+        with suppress(ObjectError):  # the store is away for a moment: what was ordered last holds
+            self._read_orders()
+        orders = self._orders
+        if orders.end:
+            program.ask_to_end("stop", self._event.grace_seconds)
+        elif not orders.follows(self._event):
+            program.asked = "replaced"
+            program.kill()
+        elif orders.generation > self._generation and self._generation:
+            program.kill()
+
+    def _await_new_orders(self) -> bool:
+        """Whether a newer generation begins; one that failed waits a while for it."""
+        if self._exit_code == 0:
+            return False
+        self._courier.tell(phase="failed", exit_code=self._exit_code)
+        self._courier.deliver()
+        give_up_at = min(time.time() + self._event.linger_seconds, self._up_at - self._event.margin_seconds)
+        while self._orders.generation <= self._generation and not self._orders.end:
+            if time.time() > give_up_at:
+                return False
+            time.sleep(min(LOOK_SECONDS, self._event.tick_seconds))
+            with suppress(ObjectError):
+                self._read_orders()
+        return not self._orders.end
+
+    def _read_orders(self) -> None:
+        self._orders_at = time.monotonic()
+        with suppress(ObjectNotFound):
+            self._orders = read_orders(self._objects.get(ORDERS))
+
+    def _ship(self) -> None:
+        """Bring home what the program has committed since the last look; the first rank does."""
+        if self._event.rank != 0:
+            return
+        if self._snapshots is not None:
+            self._snapshots.look()
+        newest = next(iter(checkpoints.complete_checkpoints(self._space.checkpoints)), None)
+        if newest is None or newest.path.name == self._shipped:
+            return
+        with suppress(ObjectError, FileNotFoundError):  # tried again at the next look
+            ship_checkpoint(self._objects, newest.path)
+            self._shipped = newest.path.name
+            self._courier.tell(checkpoint=self._shipped)
+
+    def _watch_checkpoints(self, program: Program) -> Snapshots | None:
+        """Commit what a program saves to a folder of its own."""
+        if not self._event.checkpoint_path or self._event.rank != 0:
+            return None
+        return Snapshots(
+            folder=self._space.code / self._event.checkpoint_path,
+            into=self._space.checkpoints,
+            keep=self._event.checkpoint_keep,
+            samples_at=_SamplesAt(self._space.progress, program.started_at, self._event, self._orders),
+            task_id=self._event.task_id,
+            say=self._say,
+        )
+
+    def _say(self, message: str) -> None:
+        with suppress(OSError), self._space.log.open("a") as log:
+            log.write(f"[mlcd] {message}\n")
+
+    def _last_words(self, problem: str) -> dict[str, Any]:
+        program = self._program
+        asked = program.asked if program is not None else ""
+        try:
+            if self._snapshots is not None and program is not None:
+                in_order = self._exit_code is not None and self._exit_code < 128
+                self._snapshots.finish(in_order, time.time())
+            self._ship()
+            if self._event.rank == 0 and self._generation:
+                self._space.collect(self._objects)
+        except ObjectError as error:
+            problem = problem or f"the object store failed: {error.message}"
+        patience = max(1.0, self._up_at - time.time() - 1.0)
+        facts = {"phase": "ended", "exit_code": self._exit_code, "asked": asked, "problem": problem}
+        self._courier.finish(min(patience, 30.0), **facts)
+        return {**facts, "generation": self._generation}
+
+    def _usage(self) -> tuple[float, float]:
+        return self._program.usage() if self._program is not None else (0.0, 0.0)
+
+    @property
+    def _exit_code(self) -> int | None:
+        return self._program.exit_code if self._program is not None else None
+
+
+class _SamplesAt:
+    """Samples of the whole job at a moment: this rank's, times the number of ranks."""
+
+    def __init__(self, progress: Path, started_at: float, event: Event, orders: Orders) -> None:
+        self._reader = ProgressReader(progress, started_at)
+        self._started_at = started_at
+        self._ranks = float(event.envs.get("WORLD_SIZE") or 1)
+        self._before = orders.samples_before
+        self._earlier = self._reader.read().samples  # by programs of older generations in this invocation
+
+    def __call__(self, moment: float) -> float:
+        points = self._reader.read().points
+        done = [point.samples for point in points if self._started_at + point.seconds <= moment]
+        return self._before + self._ranks * max(0.0, (done[-1] if done else 0.0) - self._earlier)

@@ -1,0 +1,113 @@
+"""What an answer or a report changes in what is known of a function. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from mlcd.clouds.functions.files import State, Stint
+from mlcd.clouds.functions.lambdas import Answer
+from mlcd.clouds.functions.orders import Report
+from mlcd.clouds.local.files import Spec
+from mlcd.core.progress import Usage
+from mlcd.core.task import TaskState
+
+
+def hear_answer(state: State, invocation: str, answer: Answer, replaced: Mapping[str, Stint]) -> State:
+    """The invocation has ended, one way or another; what it has cost is known now."""
+    if invocation in replaced:  # its cost was counted up to the moment at which another took its place
+        counted = replaced[invocation].seconds(max(stint.invoked_at for stint in state.stints))
+        more = max(0.0, (answer.billed_seconds or 0.0) - counted)
+        return replace(state, billed_seconds=state.billed_seconds + more)
+    found = next((stint for stint in state.stints if stint.invocation == invocation), None)
+    if found is None:
+        return state
+    billed = answer.billed_seconds
+    now = found.heard_at if billed is None else found.invoked_at + billed
+    ended = replace(
+        found, ended_at=now, billed_seconds=billed, error=answer.error, full=found.full or answer.full
+    )
+    return state.with_stint(_with_facts(ended, answer, state.generation))
+
+
+def _with_facts(stint: Stint, answer: Answer, generation: int) -> Stint:
+    """The last report's facts come with the answer, in case the report itself did not arrive."""
+    facts = answer.payload
+    if not facts:
+        return stint
+    stale = facts.get("generation", 0) not in (0, generation)
+    return replace(
+        stint,
+        phase="ended",
+        exit_code=facts.get("exit_code"),
+        asked=str(facts.get("asked", "")),
+        problem=str(facts.get("problem", "")) or (_STALE if stale else ""),
+    )
+
+
+def hear_report(state: State, rank: int, report: Report, spec: Spec) -> State:
+    """A sign of life, and what came with it."""
+    stint = next(each for each in state.stints if each.rank == rank)
+    running_at = report.running_at if report.running_at is not None else stint.running_at
+    told = replace(
+        stint,
+        reports=stint.reports + 1,
+        heard_at=max(stint.heard_at, report.at),
+        memory_mb=max(stint.memory_mb, report.memory_mb),
+        running_at=running_at,
+    )
+    if report.generation in (0, state.generation):
+        told = replace(
+            told, phase=report.phase, exit_code=report.exit_code, asked=report.asked, problem=report.problem
+        )
+    if report.phase == "ended" and stint.ended_at is None:
+        stale = report.generation not in (0, state.generation)
+        told = replace(told, phase="ended", ended_at=report.at, problem=_STALE if stale else report.problem)
+    state = _with_first_step(state.with_stint(told), told, report)
+    return _with_phase(state, report, spec)
+
+
+_STALE = "its time ended before it heard of the newest generation"
+
+
+def _with_first_step(state: State, stint: Stint, report: Report) -> State:
+    """Count the time from the start to the first step: that is what every restart costs."""
+    if report.generation != state.generation or stint.stepped_generation >= state.generation:
+        return state
+    first = _first_step_at(report.progress)
+    if first is None:
+        return state
+    fresh = stint.generation == state.generation
+    began = stint.invoked_at if fresh or report.running_at is None else report.running_at
+    return replace(
+        state.with_stint(replace(stint, stepped_generation=state.generation)),
+        init_seconds=state.init_seconds + max(0.0, first - began),
+        starts=state.starts + 1,
+    )
+
+
+def _first_step_at(progress: str) -> float | None:
+    for text in progress.splitlines():
+        try:
+            line = json.loads(text)
+            if float(line["steps"]) > 0:
+                return float(line["t"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return None
+
+
+def _with_phase(state: State, report: Report, spec: Spec) -> State:
+    """The state of the task is that of the function that is furthest."""
+    if report.phase == "setup" and state.state is TaskState.STARTING:
+        state = replace(state, state=TaskState.SETUP, setup_at=report.at)
+    if report.running_at is not None and state.running_at is None:
+        running_at = max(report.running_at, state.started_at or 0.0)
+        state = replace(state, state=TaskState.RUNNING, running_at=running_at)
+        state = replace(state, setup_at=state.setup_at or running_at)
+    seconds = report.at - (report.running_at or report.at)
+    cores = max(spec.deployment.offer.instance.vcpus, 1e-9)
+    busy = report.cpu_seconds / seconds / cores if seconds > 0 else state.usage.cpu_share
+    peak = max(state.usage.peak_memory_gib, report.memory_mb / 1024)
+    return replace(state, usage=Usage(cpu_share=min(1.0, busy), peak_memory_gib=peak))

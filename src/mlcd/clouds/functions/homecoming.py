@@ -1,0 +1,122 @@
+"""Brings home what the functions have left in the object store: logs, progress, checkpoints, outputs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mlcd.clouds.checkpoints import prune
+from mlcd.clouds.functions.files import Count, State, Stint
+from mlcd.clouds.functions.orders import Report, read_report, report_key
+from mlcd.clouds.functions.workspace import fetch_checkpoint
+from mlcd.core.task import TaskFolder
+from mlcd.sync import ObjectNotFound, ObjectStore
+from mlcd.worker import checkpoints
+
+_MOST_REPORTS = 50  # of one function in one go
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where things go on this computer."""
+
+    folder: TaskFolder
+    checkpoints: Path
+    keep: int
+
+    def make(self) -> None:
+        """Have all the folders."""
+        for place in (
+            self.folder.log().parent,
+            self.folder.progress,
+            self.folder.outputs,
+            self.checkpoints,
+        ):
+            place.mkdir(parents=True, exist_ok=True)
+
+    def take(self, state: State, stint: Stint, report: Report) -> State:
+        """Write a report's log and progress, and give the state that knows of it."""
+        if report.log:
+            with self.folder.log(stint.rank).open("a") as log:
+                log.write(report.log)
+        lines, state = shifted(report.progress, stint.rank, state)
+        if lines:
+            with (self.folder.progress / f"rank-{stint.rank}.jsonl").open("a") as file:
+                file.write(lines)
+        return state
+
+    def fetch(self, objects: ObjectStore, name: str) -> bool:
+        """Bring a checkpoint home; whether it is here now, in one piece."""
+        if (self.checkpoints / name).is_dir():
+            return True
+        if fetch_checkpoint(objects, name, self.checkpoints) is None:
+            return False
+        prune(self.checkpoints, self.keep)
+        return True
+
+    def fetch_outputs(self, objects: ObjectStore) -> None:
+        """Bring home what the program hands back."""
+        for key in objects.keys("outputs/"):
+            target = self.folder.outputs / key.removeprefix("outputs/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            objects.download(key, target)
+
+
+def new_reports(objects: ObjectStore, stint: Stint) -> list[Report]:
+    """What a function has reported since the last time."""
+    reports: list[Report] = []
+    try:
+        while len(reports) < _MOST_REPORTS:
+            key = report_key(stint.rank, stint.invocation, stint.reports + len(reports))
+            reports.append(read_report(objects.get(key)))
+    except ObjectNotFound:
+        pass
+    return reports
+
+
+def newest_shipped(objects: ObjectStore) -> str:
+    """The newest checkpoint of which all is in the object store; empty: none."""
+    ending = f"/{checkpoints.MANIFEST}"
+    names = [key.split("/")[1] for key in objects.keys("checkpoints/") if key.endswith(ending)]
+    return max(names, default="", key=lambda name: int(name.split("-")[0]))
+
+
+def shifted(progress: str, rank: int, state: State) -> tuple[str, State]:
+    """Progress lines less what had been counted before a restart and is done again.
+
+    Counts of a task never go back. After a restart from a checkpoint the same steps come once more; they count from
+    where the programs had got to, so that the samples of the task are those that went into the model.
+    """
+    lines: list[str] = []
+    for text in progress.splitlines():
+        line = _parsed(text)
+        if line is None:
+            continue
+        count = state.count_of(rank)
+        line["samples"] = max(0.0, line["samples"] - count.lost_samples)
+        line["steps"] = max(0.0, line["steps"] - count.lost_steps)
+        state = state.with_count(rank, replace(count, samples=line["samples"], steps=line["steps"]))
+        lines.append(json.dumps(line) + "\n")
+    return "".join(lines), state
+
+
+def restarted(state: State, ranks: int, samples: float) -> State:
+    """The counts of a generation that begins after so many samples of this task, by all ranks together."""
+    for rank in range(ranks):
+        count = state.count_of(rank)
+        before_samples = count.before_samples + count.samples
+        before_steps = count.before_steps + count.steps
+        lost_samples = before_samples - samples / ranks
+        per_sample = before_steps / before_samples if before_samples else 0.0
+        fresh = Count(before_samples, before_steps, lost_samples, round(lost_samples * per_sample))
+        state = state.with_count(rank, fresh)
+    return state
+
+
+def _parsed(text: str) -> dict[str, float] | None:
+    try:
+        line = json.loads(text)
+        return {**line, "samples": float(line["samples"]), "steps": float(line["steps"])}
+    except (ValueError, KeyError, TypeError):
+        return None

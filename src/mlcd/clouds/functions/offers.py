@@ -1,0 +1,44 @@
+"""What functions are for sale: memory sizes of 128 MB to 10,240 MB, with the CPU share that comes with each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlcd.clouds.functions.prices import MB_PER_GB, PRICED_AT, SOURCE, Prices
+from mlcd.clouds.functions.service.limits import vcpus
+from mlcd.core.machines import InstanceType, Offer
+
+# The powers of two, and the sizes at which another whole vCPU is reached.
+SIZES_MB = (128, 256, 512, 1024, 1769, 2048, 3072, 3538, 4096, 5307, 6144, 7076, 8192, 8845, 10240)
+MOST_FUNCTIONS = 200
+_NETWORK_GBPS = 0.6  # about 75 MB/s each, whatever their size
+
+
+def make_offers(region: str, prices: Prices, most: int, priced_at: str = PRICED_AT) -> Iterator[Offer]:
+    """All sizes, the smallest first."""
+    for memory_mb in SIZES_MB:
+        yield Offer(
+            cloud="functions",
+            instance=instance_of(memory_mb),
+            usd_per_hour=prices.usd_per_hour(memory_mb),
+            max_nodes=most,
+            region=region,
+            kind="function",
+            priced_at=priced_at,
+            source=SOURCE,
+        )
+
+
+def instance_of(memory_mb: int) -> InstanceType:
+    """A function of this memory size, as a kind of machine."""
+    return InstanceType(
+        name=f"fn-{memory_mb}mb",
+        vcpus=round(vcpus(memory_mb), 3),
+        memory_gib=memory_mb / MB_PER_GB,
+        network_gbps=_NETWORK_GBPS,
+    )
+
+
+def memory_of(offer: Offer) -> int:
+    """The memory size of an offer, in MB."""
+    return round(offer.instance.memory_gib * MB_PER_GB)

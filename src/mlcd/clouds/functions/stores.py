@@ -1,0 +1,62 @@
+"""Where a task's objects are, and the parameter store that lives only while it trains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+from mlcd.errors import CloudError
+from mlcd.settings import FunctionsSettings
+from mlcd.sync import Servers, SyncError, start_servers
+
+
+def objects_url(settings: FunctionsSettings, home: Path, task_id: str) -> str:
+    """The task's part of the object store."""
+    base = settings.objects.rstrip("/") or f"file://{quote(str(home / 'objects'))}"
+    return f"{base}/{quote(task_id, safe='')}"
+
+
+class ParameterServers:
+    """The store between the functions of one task; a single function needs none."""
+
+    def __init__(self, settings: FunctionsSettings, workers: int) -> None:
+        self._settings = settings
+        self._needed = workers > 1
+        self._servers: Servers | None = None
+
+    @property
+    def url(self) -> str:
+        """What the programs are told; it may hold a password."""
+        if self._settings.parameters and self._needed:
+            return self._settings.parameters
+        return self._servers.url if self._servers is not None else ""
+
+    def start(self) -> None:
+        """Have one, if the settings do not name another."""
+        if not self._needed or self._settings.parameters:
+            return
+        if self._settings.endpoint:
+            raise CloudError(
+                "Functions at AWS need a parameter store that they can reach.",
+                "Name one with the setting functions.parameters: rediss://HOST:PORT.",
+            )
+        try:
+            self._servers = start_servers(memory_mb=self._settings.store_memory_mb)
+        except SyncError as error:
+            raise CloudError(f"The parameter store did not start: {error.message}") from error
+
+    def alive(self) -> bool:
+        """Whether ours runs; of another it is not known."""
+        return self._servers is None or all(process.poll() is None for process in self._servers.processes)
+
+    def revive(self) -> None:
+        """Start another one where ours has died."""
+        if not self.alive():
+            self.stop()
+            self.start()
+
+    def stop(self) -> None:
+        """End ours; twice is quiet."""
+        if self._servers is not None:
+            self._servers.stop()
+            self._servers = None
