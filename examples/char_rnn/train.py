@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 import mlcd
 
 LENGTH = 64
-VALIDATE_EVERY = 100  # steps
+VALIDATE_EVERY = 3200  # samples
 MOST_STEPS = (
     10_000_000 if "MLCD_TASK_ID" in os.environ else 800
 )  # under mlcd the job's `work` says when to end
@@ -117,7 +117,7 @@ def train(
     metrics: dict[str, float] = {}
     step = first_step
     while step < MOST_STEPS and not mlcd.stopping():
-        for batch in mlcd.steps(islice(batches, VALIDATE_EVERY)):
+        for batch in mlcd.steps(islice(batches, max(1, VALIDATE_EVERY // BATCH_SIZE))):
             loss = loss_of(trained, batch.to(device))
             optimizer.zero_grad()
             loss.backward()

@@ -226,4 +226,6 @@ def _left(view: JobView) -> str:
 
 def _stretch(view: JobView) -> str:
     number = len(view.run.attempts)
-    return f" (stretch {number})" if number > 1 else ""
+    pause = view.run.pauses.get(view.run.attempts[-1].number) if number > 1 else None
+    after = "" if pause is None else f", after {show_duration(pause)} without a step"
+    return f" (stretch {number}{after})" if number > 1 else ""

@@ -131,7 +131,9 @@ def what_next(view: JobView) -> list[str]:
 
 def _stretches(view: JobView) -> str:
     count = len(view.run.attempts)
-    return f" in {count} stretches" if count > 1 else ""
+    moved = view.run.move_seconds
+    paused = f" (moves took {show_duration(moved)})" if moved > 0 else ""
+    return f" in {count} stretches{paused}" if count > 1 else ""
 
 
 def _failed_log(view: JobView) -> list[RenderableType]:

@@ -58,6 +58,7 @@ class Attempt:
     end: AttemptEnd | None = None
     why: str = ""
     first_step_at: float | None = None
+    last_step_at: float | None = None
     ended_at: float | None = None
 
 
@@ -71,6 +72,26 @@ class Run:
     def samples(self) -> float:
         """Samples done that were not lost again."""
         return self.attempts[-1].samples_before + self.attempts[-1].samples if self.attempts else 0.0
+
+    @property
+    def pauses(self) -> dict[int, float]:
+        """Number of a stretch → seconds without a step between the one before and it."""
+        pairs = zip(self.attempts, self.attempts[1:], strict=False)
+        return {
+            after.number: after.first_step_at - before.last_step_at
+            for before, after in pairs
+            if after.first_step_at is not None and before.last_step_at is not None
+        }
+
+    @property
+    def move_seconds(self) -> float:
+        """Seconds without a step because of moves to other deployments, all together."""
+        moved = {
+            after.number
+            for before, after in zip(self.attempts, self.attempts[1:], strict=False)
+            if before.end is AttemptEnd.MOVED
+        }
+        return sum(seconds for number, seconds in self.pauses.items() if number in moved)
 
     def count(self, end: AttemptEnd) -> int:
         """How many stretches ended that way."""

@@ -10,7 +10,7 @@ from mlcd.core.records import JobRecord
 from mlcd.core.run import Attempt
 from mlcd.core.task import TaskKind, TaskStatus
 from mlcd.engine.desk import Desk
-from mlcd.forecast.throughput import Throughput, first_step_seconds, throughput_after
+from mlcd.forecast.throughput import Throughput, first_step_seconds, last_step_seconds, throughput_after
 
 BOOK_SECONDS = 1.0  # how often the money so far is written down
 RECENT_SECONDS = 60.0  # what "lately" means for a speed
@@ -49,13 +49,14 @@ class Books:
     def _seen(self, status: TaskStatus) -> Attempt:
         end = status.ended_at or self.desk.now()
         begin = status.started_at or end
-        first = first_step_seconds(status.progress.points)
+        first, last = (each(status.progress.points) for each in (first_step_seconds, last_step_seconds))
         return replace(
             self.attempt,
             samples=status.progress.samples,
             seconds=max(0.0, end - begin),
             usd=status.usd,
             first_step_at=None if first is None else begin + first,
+            last_step_at=None if last is None else begin + last,
             ended_at=status.ended_at,
         )
 

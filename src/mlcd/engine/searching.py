@@ -23,7 +23,7 @@ from mlcd.engine.probing import Probe
 from mlcd.engine.programs import digest_of
 from mlcd.engine.refusing import refuse_broken_program, refuse_failing_program, trials_that_count
 from mlcd.engine.spaces import space_on
-from mlcd.engine.tasks import carried_samples
+from mlcd.engine.tasks import carried_samples, probe_settings
 from mlcd.errors import InvalidJobError, did_you_mean
 from mlcd.search.base import Searcher
 from mlcd.search.choose import best_feasible, make_plan
@@ -182,7 +182,7 @@ def study_of(
 ) -> Study:
     """All that the strategy may see, read from the store; what probes have trained is done."""
     trials = trials_that_count(desk.store.trials(desk.job_id), record.forgiven)
-    done = carried_samples(desk.folder)
+    done, probes = carried_samples(desk.folder), probe_settings(record.job)
     return Study(
         goal=goal_of(record),
         space=space,
@@ -190,8 +190,8 @@ def study_of(
         trials=trials,
         spent=desk.spent(record),
         samples_at={batch: max(1.0, samples - done) for batch, samples in record.samples_at.items()},
-        probe_time=learnt_probe_time(desk.cloud.expected_probe(record.job.probe.measuring_seconds), trials),
-        start_seconds=learnt_start(record.start_seconds, trials, record.job.probe.warmup_seconds),
+        probe_time=learnt_probe_time(desk.cloud.expected_probe(probes.measuring_seconds), trials),
+        start_seconds=learnt_start(record.start_seconds, trials, probes.warmup_seconds),
         probe_training_share=training_share(trials) if done > 0 else 0.0,
         pending=pending,
         seed=record.job.search.seed,

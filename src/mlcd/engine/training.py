@@ -169,14 +169,13 @@ class Stretch:
     def _tell_downtime(self, attempt: Attempt) -> None:
         """Say once how long no step was made because of a move."""
         before = self.moved_from
-        if before is None or attempt.first_step_at is None or before.ended_at is None:
+        if before is None or attempt.first_step_at is None:
             return
         self.moved_from = None
-        seconds = attempt.first_step_at - before.ended_at
+        seconds = Run((before, attempt)).move_seconds
+        parts = _move_parts(before, attempt)
         self.desk.say(
-            "decision",
-            f"The move took {show_duration(seconds)} from the stop to the next step",
-            seconds=seconds,
+            "decision", f"The move took {show_duration(seconds)} from step to step{parts}", seconds=seconds
         )
 
     def _spent(self, status: TaskStatus) -> Ledger:
@@ -211,6 +210,14 @@ class Stretch:
         attempt = self.books.book(self.record, status, at_last=True)
         ended_at = attempt.ended_at or self.desk.now()
         return self.books.close(replace(attempt, end=end, why=why, ended_at=ended_at))
+
+
+def _move_parts(before: Attempt, after: Attempt) -> str:
+    """Where the time of a move went."""
+    if before.last_step_at is None or before.ended_at is None or after.first_step_at is None:
+        return ""
+    saving, starting = before.ended_at - before.last_step_at, after.first_step_at - before.ended_at
+    return f": {show_duration(saving)} to save and stop, {show_duration(starting)} to start"
 
 
 def target_reached(task: Task, status: TaskStatus) -> bool:

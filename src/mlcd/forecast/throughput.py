@@ -42,6 +42,12 @@ def first_step_seconds(points: Sequence[Point]) -> float | None:
     return next((point.seconds for point in points if point.steps > 0), None)
 
 
+def last_step_seconds(points: Sequence[Point]) -> float | None:
+    """When the newest step was first seen."""
+    steps = points[-1].steps if points else 0.0
+    return next((point.seconds for point in points if point.steps >= steps > 0), None)
+
+
 def throughput_after(points: Sequence[Point], seconds: float) -> Throughput | None:
     """The throughput seen from that moment on; None while there is too little to tell."""
     moves = _moves([point for point in points if point.seconds >= seconds and point.steps > 0])

@@ -111,13 +111,14 @@ def training_fact(view: JobView) -> Ledger:
 
 def attempts_section(story: JobStory) -> Html:
     """Each stretch of the training and how it ended."""
-    attempts = story.view.run.attempts
+    attempts, pauses = story.view.run.attempts, story.view.run.pauses
     if not attempts:
         return Html("")
     rows = [
         (
             one.number,
             one.deployment,
+            show_duration(pauses[one.number]) if one.number in pauses else "",
             show_duration(one.seconds),
             f"{one.samples:,.0f}",
             show_usd(one.usd),
@@ -126,7 +127,8 @@ def attempts_section(story: JobStory) -> Html:
         )
         for one in attempts
     ]
-    return table(("", "deployment", "time", "samples", "cost", "ended", "why"), rows, numbers=(0, 2, 3, 4))
+    head = ("", "deployment", "no step for", "time", "samples", "cost", "ended", "why")
+    return table(head, rows, numbers=(0, 2, 3, 4, 5))
 
 
 def failures_section(story: JobStory) -> Html:

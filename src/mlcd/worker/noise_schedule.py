@@ -8,10 +8,14 @@ from collections import deque
 _SHARE = 0.015  # of the training's time that measuring may take; what is promised is 2 %
 _FIRST_STEP = 8
 MOST_INTERVAL = 1024
+OPENING_READINGS = 32  # a few more than it takes to see that the noise is stable
+OPENING_SECONDS = 3.0  # at the most; a probe measures the speed only after that
 
 
 class Schedule:
     """Every so many steps, where the interval is a power of two that follows what measuring is seen to cost.
+
+    It opens with a few steps in a row, once in a process, so that a short training or a probe learns its noise too.
 
     Ranks time themselves and may come to different intervals; since all are powers of two, those who measure seldom do
     so at steps at which the others do as well.
@@ -23,13 +27,16 @@ class Schedule:
         self._plain: deque[float] = deque(maxlen=33)  # seconds of a step
         self._measured: deque[float] = deque(maxlen=5)
         self._warm = False
+        self._opening = OPENING_READINGS  # readings left of it
+        self._opening_seconds = OPENING_SECONDS
 
     def due(self, step: int) -> bool:
         """Whether to measure at this step."""
-        return step >= _FIRST_STEP and step % self.interval == 0
+        return step >= _FIRST_STEP and (self._opening > 0 or step % self.interval == 0)
 
     def took(self, seconds: float, measured: bool) -> None:
         """A step has taken that long."""
+        self._open(seconds, measured)
         if not measured:
             self._plain.append(seconds)
         elif self._warm:
@@ -45,7 +52,12 @@ class Schedule:
 
     def rest(self) -> None:
         """There was nothing to measure: look less often."""
+        self._opening = 0
         self.interval = min(MOST_INTERVAL, 2 * self.interval)
+
+    def _open(self, seconds: float, measured: bool) -> None:
+        self._opening_seconds -= seconds
+        self._opening = max(0, self._opening - measured) if self._opening_seconds > 0 else 0
 
     def _adapt(self) -> None:
         interval = self._least
