@@ -492,6 +492,10 @@ def _check_names(job: Job, cloud: str | None) -> None:
             registry.load(group, name)
         except NotFoundError as error:
             raise InvalidJobError(error.message, error.hint, key) from error
+    if job.topology not in registry.load("platforms", job.platform).topologies:
+        raise InvalidJobError(
+            f"The platform '{job.platform}' has no topology '{job.topology}'.", "Leave it out.", "topology"
+        )
     try:
         searcher_for(job)
     except (TypeError, ValueError) as error:

@@ -21,6 +21,7 @@ FULL: dict[str, Any] = {
     "secrets": ["KEY"],
     "outputs": ["out/*.pt"],
     "platform": "pytorch",
+    "topology": "ps",
     "resources": {
         "any_of": [
             {"cpus": "4+", "memory": 32, "use_spot": True},

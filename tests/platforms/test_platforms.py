@@ -1,20 +1,26 @@
+import json
+
 import pytest
 
 from mlcd import registry
-from mlcd.core.job import Direction, Target
+from mlcd.core.job import Direction, Target, Topology
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.task import Task, TaskKind
 from mlcd.platforms.base import Node, Platform
 from mlcd.platforms.command import CommandPlatform
+from mlcd.platforms.jax import JaxPlatform
+from mlcd.platforms.mxnet import MXNetPlatform
 from mlcd.platforms.pytorch import PyTorchPlatform, has_launcher
+from mlcd.platforms.tensorflow import TensorFlowPlatform
 
 
 def task(run: str = "python train.py", **more: object) -> Task:
     return Task("task-1", "job-1", TaskKind.TRAINING, "pytorch", run, **more)  # type: ignore[arg-type]
 
 
-def deployment(nodes: int = 1, batch_size: int | None = None) -> Deployment:
-    return Deployment(Offer("local", InstanceType("2c", vcpus=2), 0.1, 8), nodes, batch_size)
+def deployment(nodes: int = 1, batch_size: int | None = None, servers: int = 0) -> Deployment:
+    offer = Offer("local", InstanceType("2c", vcpus=2), 0.1, 8)
+    return Deployment(offer, nodes, batch_size, servers=servers)
 
 
 def node(rank: int = 0, nodes: int = 1, gpus: int = 0, cores: int = 4, address: str = "10.0.0.") -> Node:
@@ -22,12 +28,23 @@ def node(rank: int = 0, nodes: int = 1, gpus: int = 0, cores: int = 4, address: 
     return Node(rank, addresses, 29500, cores, tuple(str(device) for device in range(gpus)))
 
 
-@pytest.mark.parametrize(("name", "kind"), [("command", CommandPlatform), ("pytorch", PyTorchPlatform)])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("command", CommandPlatform),
+        ("jax", JaxPlatform),
+        ("mxnet", MXNetPlatform),
+        ("pytorch", PyTorchPlatform),
+        ("tensorflow", TensorFlowPlatform),
+    ],
+)
 def test_platforms_are_found_by_name(name: str, kind: type[Platform]) -> None:
     assert registry.load("platforms", name) is kind
 
 
-@pytest.mark.parametrize("platform", [CommandPlatform(), PyTorchPlatform()])
+@pytest.mark.parametrize(
+    "platform", [CommandPlatform(), JaxPlatform(), PyTorchPlatform(), TensorFlowPlatform()]
+)
 def test_a_cpu_node_runs_one_process_with_all_its_cores(platform: Platform) -> None:
     (process,) = platform.processes(task(), deployment(3), node(rank=2, nodes=3))
     names = (
@@ -130,3 +147,84 @@ def test_what_the_user_has_chosen_is_left_alone() -> None:
     env = PyTorchPlatform().processes(asked, deployment(), node(address="127.0.0."))[0].env
     assert "OMP_NUM_THREADS" not in env
     assert "GLOO_SOCKET_IFNAME" not in env
+
+
+@pytest.mark.parametrize("platform", [CommandPlatform(), PyTorchPlatform()])
+def test_the_last_nodes_serve_and_are_told_so(platform: Platform) -> None:
+    asked = deployment(4, batch_size=60, servers=1)
+    nodes = [platform.processes(task(), asked, node(rank, nodes=4))[0] for rank in range(4)]
+    assert [process.env["MLCD_ROLE"] for process in nodes] == ["worker", "worker", "worker", "server"]
+    assert [process.serves for process in nodes] == [False, False, False, True]
+    assert [process.env["RANK"] for process in nodes] == ["0", "1", "2", "3"]
+    assert {process.env["WORLD_SIZE"] for process in nodes} == {"4"}
+    first = nodes[0].env
+    assert (first["MLCD_WORKERS"], first["MLCD_SERVERS"], first["MLCD_LOCAL_BATCH_SIZE"]) == ("3", "1", "20")
+    assert first["MLCD_SERVER_ADDRESSES"] == "10.0.0.4:29504"
+
+
+def test_a_server_on_a_gpu_node_is_one_process_after_all_workers() -> None:
+    asked = deployment(3, servers=1)
+    workers = PyTorchPlatform().processes(task(), asked, node(rank=1, nodes=3, gpus=2))
+    (server,) = PyTorchPlatform().processes(task(), asked, node(rank=2, nodes=3, gpus=2))
+    assert [process.env["RANK"] for process in workers] == ["2", "3"]
+    assert (server.env["RANK"], server.env["WORLD_SIZE"], server.env["MLCD_WORKERS"]) == ("4", "5", "4")
+    assert {process.env["MLCD_BACKEND"] for process in (*workers, server)} == {"gloo"}
+
+
+def test_without_parameter_servers_no_role_is_told() -> None:
+    env = PyTorchPlatform().processes(task(), deployment(2), node(nodes=2))[0].env
+    assert not [name for name in env if name.startswith(("MLCD_ROLE", "MLCD_SERVER", "MLCD_WORKERS"))]
+
+
+def test_jax_is_told_where_its_coordinator_is() -> None:
+    (process,) = JaxPlatform().processes(task(), deployment(2), node(rank=1, nodes=2))
+    names = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+    assert [process.env[name] for name in names] == ["10.0.0.1:29500", "2", "1"]
+    assert JaxPlatform.topologies == (Topology.ALLREDUCE,)
+
+
+def test_tensorflow_workers_know_each_other() -> None:
+    (process,) = TensorFlowPlatform().processes(task(), deployment(2), node(rank=1, nodes=2, gpus=2))
+    assert json.loads(process.env["TF_CONFIG"]) == {
+        "cluster": {"worker": ["10.0.0.1:29501", "10.0.0.2:29502"]},
+        "task": {"type": "worker", "index": 1},
+    }
+    assert "TF_CONFIG" not in TensorFlowPlatform().processes(task(), deployment(), node())[0].env
+
+
+def test_tensorflows_chief_trains_through_servers_on_every_node() -> None:
+    asked = deployment(3, servers=1)
+    nodes = [TensorFlowPlatform().processes(task(), asked, node(rank, nodes=3)) for rank in range(3)]
+    config = [[json.loads(process.env["TF_CONFIG"]) for process in processes] for processes in nodes]
+    assert config[0][0]["cluster"] == {
+        "chief": ["10.0.0.1:29500"],
+        "worker": ["10.0.0.1:29501", "10.0.0.2:29502"],
+        "ps": ["10.0.0.3:29503"],
+    }
+    places = [[(each["task"]["type"], each["task"]["index"]) for each in one] for one in config]
+    assert places == [[("chief", 0), ("worker", 0)], [("worker", 1)], [("ps", 0)]]
+    assert [[process.serves for process in processes] for processes in nodes] == [
+        [False, True],
+        [True],
+        [True],
+    ]
+    chief = nodes[0][0].env
+    assert (chief["RANK"], chief["WORLD_SIZE"], chief["MLCD_ROLE"]) == ("0", "1", "worker")
+
+
+def test_mxnet_has_a_scheduler_workers_and_servers_apart() -> None:
+    asked = deployment(3, servers=1)
+    nodes = [MXNetPlatform().processes(task(), asked, node(rank, nodes=3)) for rank in range(3)]
+    roles = [[process.env["DMLC_ROLE"] for process in processes] for processes in nodes]
+    assert roles == [["worker", "scheduler"], ["worker"], ["server"]]
+    env = nodes[1][0].env
+    names = ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_NODE_HOST")
+    assert [env[name] for name in names] == ["10.0.0.1", "29500", "2", "1", "10.0.0.2"]
+
+
+def test_mxnet_without_servers_of_their_own_serves_beside_each_worker() -> None:
+    nodes = [MXNetPlatform().processes(task(), deployment(2), node(rank, nodes=2)) for rank in range(2)]
+    roles = [[process.env["DMLC_ROLE"] for process in processes] for processes in nodes]
+    assert roles == [["worker", "server", "scheduler"], ["worker", "server"]]
+    assert nodes[0][0].env["DMLC_NUM_SERVER"] == "2"
+    assert [process.serves for process in nodes[0]] == [False, True, True]

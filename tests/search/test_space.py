@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mlcd.core.job import BatchSizes, Job, NodeRange, Resources, SearchSettings
+from mlcd.core.job import BatchSizes, Job, NodeRange, Resources, SearchSettings, Topology
 from mlcd.core.machines import Offer
 from mlcd.errors import InvalidJobError
 from mlcd.search.space import make_space
@@ -42,6 +42,25 @@ def test_nodes_are_clipped_to_what_is_offered() -> None:
 def test_every_batch_size_is_a_deployment_of_its_own_unless_a_node_would_be_idle() -> None:
     job = Job("job", "train", nodes=NodeRange(1, 2), batch_sizes=BatchSizes((1, 64)))
     assert [d.key for d in make_space(job, OFFERS[:1])] == ["1xc5@east/b1", "1xc5@east/b64", "2xc5@east/b64"]
+
+
+def test_parameter_servers_are_nodes_and_never_more_than_workers() -> None:
+    job = Job("job", "train", nodes=NodeRange(1, 4), topology=Topology.PS)
+    space = make_space(job, OFFERS[:1])
+    assert [d.key for d in space] == ["2xc5@east/s1", "3xc5@east/s1", "4xc5@east/s1", "4xc5@east/s2"]
+    assert [d.workers for d in space] == [1, 2, 3, 2]
+    assert [d.usd_per_hour for d in space] == [2.0, 3.0, 4.0, 4.0]
+
+
+def test_a_batch_is_shared_by_those_that_train() -> None:
+    job = Job("job", "train", nodes=NodeRange(4, 4), batch_sizes=BatchSizes((2,)), topology=Topology.PS)
+    assert [d.key for d in make_space(job, OFFERS[:1])] == ["4xc5@east/b2/s2"]
+
+
+def test_one_node_cannot_have_a_parameter_server() -> None:
+    with pytest.raises(InvalidJobError, match="at least two nodes") as caught:
+        make_space(Job("job", "train", topology=Topology.PS), OFFERS)
+    assert caught.value.key == "num_nodes"
 
 
 @pytest.mark.parametrize(

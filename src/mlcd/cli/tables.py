@@ -190,7 +190,7 @@ def strays_table(strays: Sequence[Stray]) -> Table:
 
 def _tried(trial: Trial) -> Text:
     """Nodes and type, with the reason beneath where it failed."""
-    name = f"{trial.deployment.nodes} × {trial.deployment.offer.name}"
+    name = f"{trial.deployment.nodes} × {trial.deployment.offer.name}{trial.deployment.serving}"
     return printable(name) if trial.failure is None else printable(f"{name}\n  {trial.failure.reason}", "red")
 
 

@@ -60,6 +60,13 @@ class BatchSizes:
         return self.choices[0] if len(self.choices) == 1 else None
 
 
+class Topology(StrEnum):
+    """How the nodes exchange what they have learnt."""
+
+    ALLREDUCE = "allreduce"  # every node with every other
+    PS = "ps"  # workers with parameter servers, which are nodes as well
+
+
 class LearningRateRule(StrEnum):
     """How the learning rate follows the batch size; the program asks mlcd.lr_scale()."""
 
@@ -153,6 +160,7 @@ class Job:
     file_mounts: dict[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()  # patterns of the files that make up the model
     platform: str = "command"
+    topology: Topology = Topology.ALLREDUCE
     resources: tuple[Resources, ...] = (Resources(),)  # any of them
     nodes: NodeRange = NodeRange()
     batch_sizes: BatchSizes = BatchSizes()

@@ -27,9 +27,13 @@ from mlcd.core.jobvalues import likely_direction
 
 _LARGEST_SCRIPT = 1_000_000  # bytes
 _TORCH_COMMAND = re.compile(r"\b(torchrun|torch)\b")
-_TORCH_SCRIPT = re.compile(
-    r"^\s*(?:import|from)\s+(?:torch\w*|lightning|pytorch_lightning|accelerate|transformers)\b", re.MULTILINE
-)
+# What a script imports tells its platform; the first that fits, since torch programs may import the others' tools.
+_IMPORTS = {
+    "pytorch": r"torch\w*|lightning|pytorch_lightning|accelerate|transformers",
+    "tensorflow": r"tensorflow|keras",
+    "jax": r"jax|flax|optax",
+    "mxnet": r"mxnet",
+}
 _SCRIPT = re.compile(r"(?:^|[\s'\"=])([\w./-]+\.py)\b")
 _MODULE = re.compile(r"\s-m\s+([\w.]+)")
 
@@ -47,6 +51,7 @@ def build_job(keys: JobKeys, around: Surroundings) -> tuple[Job, dict[str, str]]
         file_mounts=keys.file_mounts,
         outputs=keys.outputs,
         platform=keys.platform or likely_platform(keys.run, keys.workdir),
+        topology=keys.topology,
         resources=_resources(keys.resources, around.notices),
         nodes=keys.num_nodes,
         batch_sizes=keys.batch_size,
@@ -127,9 +132,14 @@ def _named_ones(word: str) -> tuple[str, ...]:
 
 
 def likely_platform(run: str, workdir: str) -> str:
-    """'pytorch' where the command or the script that it names uses torch, else 'command'."""
-    if _TORCH_COMMAND.search(run) or any(_TORCH_SCRIPT.search(text) for text in _scripts(run, workdir)):
+    """The platform that the command or the script that it names uses, else 'command'."""
+    if _TORCH_COMMAND.search(run):
         return "pytorch"
+    scripts = list(_scripts(run, workdir))
+    for platform, packages in _IMPORTS.items():
+        imports = re.compile(rf"^\s*(?:import|from)\s+(?:{packages})\b", re.MULTILINE)
+        if any(imports.search(text) for text in scripts):
+            return platform
     return "command"
 
 

@@ -29,6 +29,7 @@ from mlcd.core.job import (
     ProbeSettings,
     ProgressSettings,
     SearchSettings,
+    Topology,
 )
 from mlcd.core.notices import Recipient
 
@@ -240,6 +241,7 @@ class JobKeys(Keys):
     checkpoint: Annotated[CheckpointKeys, _long("checkpoint")] = Field(default_factory=CheckpointKeys)
     progress: Annotated[ProgressKeys, _long("progress")] = Field(default_factory=ProgressKeys)
     platform: Annotated[str, PlainValidator(read.filled_text)] = ""
+    topology: Annotated[Topology, PlainValidator(read.topology)] = Topology.ALLREDUCE
     elastic: Annotated[bool, PlainValidator(read.yes_or_no)] = True
     cloud: Annotated[str, PlainValidator(read.filled_text)] = "local"
     on_event: Annotated[tuple[Recipient, ...], PlainValidator(around.read_recipients)] = ()

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mlcd.core.goal import Aim
-from mlcd.core.job import BatchSizes, Direction, LearningRateRule, NodeRange
+from mlcd.core.job import BatchSizes, Direction, LearningRateRule, NodeRange, Topology
 from mlcd.core.units import parse_duration, parse_moment
 from mlcd.errors import did_you_mean
 
@@ -181,6 +181,14 @@ def learning_rate_rule(value: Any) -> LearningRateRule:
     if word not in rules:
         raise ValueError(f"{shown(value)} is not a rule. {did_you_mean(word, rules)}")
     return LearningRateRule(word)
+
+
+def topology(value: Any) -> Topology:
+    """allreduce or ps."""
+    word = text(value).strip().lower()
+    if word not in set(Topology):
+        raise ValueError(f"{shown(value)} is neither 'allreduce' nor 'ps' (parameter servers)")
+    return Topology(word)
 
 
 def aim(value: Any) -> Aim:

@@ -22,6 +22,7 @@ def job_to_dict(job: Job) -> dict[str, Any]:
         "file_mounts": dict(job.file_mounts),
         "outputs": list(job.outputs),
         "platform": job.platform,
+        "topology": job.topology.value,
         "resources": {"any_of": [_resources(each) for each in job.resources]},
         "num_nodes": f"{job.nodes.fewest}..{job.nodes.most}",
         "batch_size": list(job.batch_sizes.choices),

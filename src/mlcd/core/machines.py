@@ -47,6 +47,7 @@ class Deployment:
     nodes: int
     batch_size: int | None = None  # global, over all nodes; None: the program's own
     accumulation: int = 1  # backward passes to each step, where a node cannot hold its share at once
+    servers: int = 0  # of the nodes: keep the parameters and train nothing; they are the last ones
 
     @cached_property
     def key(self) -> str:
@@ -55,11 +56,17 @@ class Deployment:
         spot = "-spot" if self.offer.spot else ""
         batch = f"/b{self.batch_size}" if self.batch_size is not None else ""
         passes = f"/a{self.accumulation}" if self.accumulation > 1 else ""
-        return f"{self.nodes}x{self.offer.instance.name}{spot}{place}{batch}{passes}"
+        serving = f"/s{self.servers}" if self.servers else ""
+        return f"{self.nodes}x{self.offer.instance.name}{spot}{place}{batch}{passes}{serving}"
+
+    @property
+    def workers(self) -> int:
+        """The nodes that train."""
+        return self.nodes - self.servers
 
     @property
     def usd_per_hour(self) -> float:
-        """Price of all nodes together."""
+        """Price of all nodes together, those that serve as well."""
         return self.offer.usd_per_hour * self.nodes
 
     def usd(self, seconds: float) -> float:
@@ -69,7 +76,12 @@ class Deployment:
     def __str__(self) -> str:
         batch = f", batch {self.batch_size}" if self.batch_size is not None else ""
         passes = f" in {self.accumulation} passes" if self.accumulation > 1 else ""
-        return f"{self.nodes} × {self.offer.name}{batch}{passes}"
+        return f"{self.nodes} × {self.offer.name}{self.serving}{batch}{passes}"
+
+    @property
+    def serving(self) -> str:
+        """How many of the nodes are parameter servers, in words; nothing where none is."""
+        return f" ({self.servers} serving)" if self.servers else ""
 
     def __hash__(self) -> int:
         return hash(self.key)

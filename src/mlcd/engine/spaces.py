@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlcd.clouds.base import Cloud, Recorded
-from mlcd.core.job import BatchSizes, Job, NodeRange, Resources
+from mlcd.core.job import BatchSizes, Job, NodeRange, Resources, Topology
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.trial import FailureKind, Trial
 from mlcd.errors import InvalidJobError, UserError, did_you_mean
@@ -79,7 +79,7 @@ def find_deployment(
         if (each.offer.instance.name, each.nodes, each.batch_size) == (name, count, size)
     ]
     if found:
-        return found[0]
+        return min(found, key=lambda each: abs(each.servers - now.servers))
     batch = "" if size is None else f", batch {size}"
     known = {f"{each.nodes} × {each.offer.instance.name}" for each in space}
     raise UserError(
@@ -90,9 +90,12 @@ def find_deployment(
 def _recorded_part(
     job: Job, offers: tuple[Offer, ...], recorded: tuple[Deployment, ...]
 ) -> tuple[Deployment, ...]:
-    """What was recorded of the job's space; a job that names no batch size may use every recorded one."""
+    """What was recorded of the job's space; a job that names no batch size may use every recorded one.
+
+    How the nodes exchanged is the recording's own matter.
+    """
     try:
-        space = make_space(replace(job, batch_sizes=BatchSizes()), offers)
+        space = make_space(replace(job, batch_sizes=BatchSizes(), topology=Topology.ALLREDUCE), offers)
     except InvalidJobError:
         return ()
     shapes = {(deployment.offer, deployment.nodes) for deployment in space}

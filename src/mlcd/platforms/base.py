@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from mlcd.core.job import Topology
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Task
 
@@ -15,9 +16,14 @@ class Node:
 
     rank: int
     addresses: tuple[str, ...]  # of all nodes, by rank
-    port: int  # free on the first node
+    port: int  # free on the first node; where nodes share an address, so are as many more as there are nodes
     cores: int
     gpus: tuple[str, ...] = ()  # device ids
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """A free address and port of each node, by rank, for platforms that want one of every process."""
+        return tuple(f"{address}:{self.port + 1 + rank}" for rank, address in enumerate(self.addresses))
 
 
 @dataclass(frozen=True)
@@ -26,10 +32,13 @@ class Process:
 
     command: str  # for bash
     env: dict[str, str] = field(default_factory=dict)
+    serves: bool = False  # for as long as the others work: they are not waited for it, and it is ended after them
 
 
 class Platform(Protocol):
     """An ML platform: PyTorch, any command, …"""
+
+    topologies: tuple[Topology, ...]  # how its nodes can exchange what they learn
 
     def processes(self, task: Task, deployment: Deployment, node: Node) -> tuple[Process, ...]:
         """The processes of one node."""

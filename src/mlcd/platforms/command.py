@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from mlcd.core.job import Topology
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Task
 from mlcd.platforms.base import Node, Process
-from mlcd.platforms.environment import node_environment, rank_environment
+from mlcd.platforms.environment import one_process
 
 
 class CommandPlatform:
     """Runs the command once on every node."""
 
+    topologies = (Topology.ALLREDUCE, Topology.PS)
+
     def processes(self, task: Task, deployment: Deployment, node: Node) -> tuple[Process, ...]:
         """The one process of the node."""
-        env = {**node_environment(task, deployment, node, processes=1), **rank_environment(node, 1, 0)}
-        return (Process(task.run, env),)
+        return (one_process(task, deployment, node),)

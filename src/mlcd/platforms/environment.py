@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from ipaddress import ip_address
 
 from mlcd.core.machines import Deployment
 from mlcd.core.serial import to_data
 from mlcd.core.task import Task
-from mlcd.platforms.base import Node
+from mlcd.platforms.base import Node, Process
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
+def one_process(task: Task, deployment: Deployment, node: Node, more: Mapping[str, str] | None = None) -> Process:
+    """The command, once on this node, where it is either a worker or a parameter server."""
+    env = {
+        **node_environment(task, deployment, node, processes=1),
+        **rank_environment(deployment, node, processes=1, local_rank=0),
+    }
+    return Process(task.run, {**env, **(more or {})}, serves=is_server(deployment, node))
+
+
+def is_server(deployment: Deployment, node: Node) -> bool:
+    """Whether the node keeps parameters; the last ones do, so that the first one trains, saves and logs."""
+    return node.rank >= deployment.workers
+
+
 def node_environment(task: Task, deployment: Deployment, node: Node, processes: int) -> dict[str, str]:
-    """What all processes of a node have in common."""
+    """What all processes of a node have in common; so many run on each that trains."""
     return {
         **contract(task),
-        **batch_sizes(deployment, len(node.addresses) * processes),
+        **roles(deployment, node, processes),
+        **batch_sizes(deployment, deployment.workers * processes),
         **learning_rate(task, deployment),
         **skypilot_aliases(node),
         "NODE_RANK": str(node.rank),
@@ -31,13 +47,30 @@ def node_environment(task: Task, deployment: Deployment, node: Node, processes: 
     }
 
 
-def rank_environment(node: Node, processes: int, local_rank: int) -> dict[str, str]:
-    """Which rank of how many, as torchrun says it."""
+def rank_environment(
+    deployment: Deployment, node: Node, processes: int, local_rank: int
+) -> dict[str, str]:
+    """Which rank of how many, as torchrun says it; parameter servers, one on a node, come after all workers."""
+    workers = deployment.workers * processes
+    serving = is_server(deployment, node)
+    rank = workers + node.rank - deployment.workers if serving else node.rank * processes + local_rank
     return {
-        "RANK": str(node.rank * processes + local_rank),
-        "WORLD_SIZE": str(len(node.addresses) * processes),
+        "RANK": str(rank),
+        "WORLD_SIZE": str(workers + deployment.servers),
         "LOCAL_RANK": str(local_rank),
-        "LOCAL_WORLD_SIZE": str(processes),
+        "LOCAL_WORLD_SIZE": str(1 if serving else processes),
+    }
+
+
+def roles(deployment: Deployment, node: Node, processes: int) -> dict[str, str]:
+    """Who trains and who serves, where there are parameter servers."""
+    if not deployment.servers:
+        return {}
+    return {
+        "MLCD_ROLE": "server" if is_server(deployment, node) else "worker",
+        "MLCD_WORKERS": str(deployment.workers * processes),
+        "MLCD_SERVERS": str(deployment.servers),
+        "MLCD_SERVER_ADDRESSES": ",".join(node.endpoints[deployment.workers :]),
     }
 
 

@@ -2,6 +2,7 @@
 
     CPU nodes    one process on each, backend gloo
     GPU nodes    one process for each GPU, backend nccl
+    ps           the last nodes run one process each, whose role is to serve; all of them are one world of gloo
 
 A command that brings its own launcher (torchrun, accelerate launch, deepspeed …) is started once on each node instead. It
 is not told a rank, which the launcher gives; torchrun takes nodes and address from PET_* variables, so that a plain
@@ -12,10 +13,11 @@ from __future__ import annotations
 
 import re
 
+from mlcd.core.job import Topology
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Task
 from mlcd.platforms.base import Node, Process
-from mlcd.platforms.environment import node_environment, rank_environment
+from mlcd.platforms.environment import is_server, node_environment, rank_environment
 
 _LAUNCHER = re.compile(
     r"(?:^|[\s;&|(/\"'])(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate\s+launch|accelerate\.commands\.launch"
@@ -29,14 +31,18 @@ _NCCL_TIMEOUTS = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "TORCH_NCCL_HEARTBEAT_
 class PyTorchPlatform:
     """Runs the command once for each rank of a process group."""
 
+    topologies = (Topology.ALLREDUCE, Topology.PS)
+
     def processes(self, task: Task, deployment: Deployment, node: Node) -> tuple[Process, ...]:
         """The ranks of the node, or its launcher."""
         ranks = max(1, len(node.gpus))
-        env = {**node_environment(task, deployment, node, ranks), **_backend(task, node)}
+        serving = is_server(deployment, node)
+        env = {**node_environment(task, deployment, node, ranks), **_backend(task, deployment, node)}
         if has_launcher(task.run):
-            return (Process(task.run, {**env, **_torchrun_arguments(node, ranks)}),)
+            return (Process(task.run, {**env, **_torchrun_arguments(node, ranks)}, serving),)
         return tuple(
-            Process(task.run, {**env, **rank_environment(node, ranks, rank)}) for rank in range(ranks)
+            Process(task.run, {**env, **rank_environment(deployment, node, ranks, rank)}, serving)
+            for rank in range(1 if serving else ranks)
         )
 
 
@@ -46,8 +52,8 @@ def has_launcher(command: str) -> bool:
     return _LAUNCHER.search(bare) is not None
 
 
-def _backend(task: Task, node: Node) -> dict[str, str]:
-    if not node.gpus:
+def _backend(task: Task, deployment: Deployment, node: Node) -> dict[str, str]:
+    if not node.gpus or deployment.servers:
         return {"MLCD_BACKEND": "gloo"}
     timeouts = {name: value for name, value in _NCCL_TIMEOUTS.items() if name not in task.envs}
     return {"MLCD_BACKEND": "nccl", **timeouts}

@@ -2,7 +2,8 @@
 
 Glossary (N deployments, arrays of shape (N,)):
     nodes        number of nodes
-    log_nodes    its logarithm
+    log_nodes    logarithm of those that train
+    servers      those that keep the parameters instead; 0: the nodes exchange with each other
     usd          price of one node for an hour
     log_price    its logarithm; a machine that is free counts as one at a hundredth of a cent
     log_batch    log of the global batch size; 0 where the program decides
@@ -41,6 +42,7 @@ class Features:
 
     nodes: Floats
     log_nodes: Floats
+    servers: Floats
     usd: Floats
     log_price: Floats
     log_batch: Floats
@@ -62,11 +64,13 @@ def describe(deployments: Sequence[Deployment], study_id: int = 0) -> Features:
     """The features of all deployments; an offer is read once however often it is used."""
     offers, rows = _distinct_offers(deployments)
     nodes = np.array([each.nodes for each in deployments], dtype=float)
+    servers = np.array([each.servers for each in deployments], dtype=float)
     batch = np.array([each.batch_size or 1 for each in deployments], dtype=float)
     usd = np.array([each.usd_per_hour for each in offers], dtype=float)
     return Features(
         nodes=nodes,
-        log_nodes=np.log(nodes),
+        log_nodes=np.log(nodes - servers),
+        servers=servers,
         usd=usd[rows],
         log_price=np.log(np.maximum(usd, _CHEAPEST_USD))[rows],
         log_batch=np.log(batch),

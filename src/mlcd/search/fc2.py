@@ -12,6 +12,7 @@ type t of the workers, at the price c_t each, and their number under an hourly b
 FC² knows neither deadline nor total budget, and forecasts nothing. Here the recommended cluster is measured once
 before it is trusted, so that there is a forecast to show (`measure: false` leaves that out). Where a cloud does
 not meter the network, b_t is reckoned: a worker sends its gradient and fetches the parameters once in a step.
+In a job with `topology: ps` the clusters bring their servers along, of the workers' type: those with the fewest are taken.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from mlcd.core.study import Belief, Stop, Study
 from mlcd.core.trial import Measurement
 from mlcd.errors import NotFoundError, did_you_mean
 from mlcd.search.model import beliefs_of, expect_speeds
-from mlcd.search.reach import at_nodes, smallest, types_over_prices
+from mlcd.search.reach import smallest, types_over_prices
 from mlcd.search.seen import measured_trials
 from mlcd.search.table import Mask, Outlook, Table, outlook
 
@@ -160,7 +161,7 @@ class ScalaOpt(CostOpt):
     def _workers(self, table: Table, kind: int, mbps: float) -> int:
         """n_t = min(p · B_ps / b_t, (C − c_ps) / c_t), whole and at least one."""
         served = self.saturation * self._server(table).mbps / mbps
-        most = float(table.nodes.max())
+        most = float(table.workers.max())
         return max(1, floor(min(served, self._paid_workers(table, kind), most) + 1e-9))
 
     def _worker_mbps(self, study: Study) -> dict[str, float]:
@@ -175,7 +176,7 @@ class ScalaOpt(CostOpt):
     def _mbps(self, deployment: Deployment, measurement: Measurement) -> float:
         if measurement.usage.network_mbps > 0.0:
             return measurement.usage.network_mbps
-        batch = deployment.batch_size or self.batch_size * deployment.nodes
+        batch = deployment.batch_size or self.batch_size * deployment.workers
         steps_per_second = measurement.samples_per_second / batch
         return 2.0 * 32.0 * self.parameters * steps_per_second / 1e6
 
@@ -213,6 +214,7 @@ def _usable(view: Outlook, kind: int) -> Mask:
 
 def _cluster(table: Table, usable: Mask, workers: float) -> Deployment:
     """The largest cluster with no more than so many workers; the smallest where all are larger."""
-    sizes = np.unique(table.nodes[usable])
+    fewest = usable & (table.servers == table.servers[usable].min())
+    sizes = np.unique(table.workers[fewest])
     fitting = sizes[sizes <= max(workers + 1e-9, sizes[0])]  # five dollars pay five workers at one dollar
-    return at_nodes(table, usable, float(fitting[-1]))
+    return smallest(table, fewest & (table.workers == fitting[-1]))

@@ -141,7 +141,7 @@ def _scaled_out(view: Outlook, candidates: Mask, trainings: Trainings) -> Deploy
     if row is not None:
         seconds, usd = left_after_probe(view)
         same = (table.kind == table.kind[row]) & (table.batch == table.batch[row])
-        linear = trainings.seconds[row] * table.nodes[row] / table.nodes
+        linear = trainings.seconds[row] * table.workers[row] / table.workers
         enough = (linear <= seconds) & (trainings.usd[row] <= usd)
         larger = candidates & same & enough & (table.nodes >= 2 * table.nodes[row])
         if larger.any():
@@ -153,15 +153,17 @@ def past_the_peak(view: Outlook) -> Mask:
     """The concave prior: scale-outs beyond two neighbouring ones of declining speed (m,)."""
     table = view.table
     mask = np.zeros(len(table.nodes), dtype=bool)
-    lines: dict[tuple[int, float], list[Trial]] = {}
+    lines: dict[tuple[int, float, float], list[Trial]] = {}
     for trial in measured_trials(view.study):
         row = table.position.get(trial.deployment)
         if row is not None:
-            lines.setdefault((int(table.kind[row]), float(table.batch[row])), []).append(trial)
-    for (kind, batch), trials in lines.items():
+            line = int(table.kind[row]), float(table.batch[row]), float(table.servers[row])
+            lines.setdefault(line, []).append(trial)
+    for (kind, batch, servers), trials in lines.items():
         peak = _declines_at(trials)
         if peak is not None:
-            mask |= (table.kind == kind) & (table.batch == batch) & (table.nodes > peak)
+            alike = (table.kind == kind) & (table.batch == batch) & (table.servers == servers)
+            mask |= alike & (table.nodes > peak)
     return mask
 
 

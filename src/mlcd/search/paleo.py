@@ -4,7 +4,8 @@
                                                     b  global batch,  n  nodes,  g  devices of a node
                                                     R  operations per second of a device,  e  share of R reached
     t_comm    = 2 · (n − 1)/n · 4 P / B             ring all-reduce over n nodes;  P  parameters, four bytes each
-                2 · n · 4 P / (s · B)               n workers and s parameter servers;  B  bytes per second of a node
+                2 · n · 4 P / (s · B)               n workers and s parameter servers;  B  bytes per second of a node;
+                                                    s of the deployment, where its job has `topology: ps`
     speed     = b / (t_compute + t_comm)            computing and communicating take turns
 
 One node does not communicate. The facts about the program are options; those about the machines come from the
@@ -73,17 +74,18 @@ class Paleo:
 
     def _compute_seconds(self, deployment: Deployment, batch: int) -> float:
         flops = self._node_teraflops(deployment.offer.instance) * 1e12 * self.efficiency
-        return self.flops_per_sample * batch / (deployment.nodes * flops)
+        return self.flops_per_sample * batch / (deployment.workers * flops)
 
     def _communication_seconds(self, deployment: Deployment) -> float:
         nodes = deployment.nodes
         if nodes == 1:
             return 0.0
+        workers, servers = deployment.workers, deployment.servers or self.servers
         bytes_per_second = (deployment.offer.instance.network_gbps or self.bandwidth_gbps) * 1e9 / 8.0
         once = 4.0 * self.parameters / bytes_per_second
-        if self.communication == "all-reduce":
+        if self.communication == "all-reduce" and not deployment.servers:
             return 2.0 * (nodes - 1) / nodes * once
-        return 2.0 * nodes * once / self.servers
+        return 2.0 * workers * once / servers
 
     def _node_teraflops(self, instance: InstanceType) -> float:
         if instance.gpus:

@@ -105,7 +105,7 @@ def _at_least_as_full(deployment: Deployment, full: Deployment) -> bool:
 
 def local_batch(deployment: Deployment) -> float:
     """Samples of one step on one device; where the program hides its batch size, a share that only compares."""
-    devices = deployment.nodes * max(1, deployment.offer.instance.gpus)
+    devices = deployment.workers * max(1, deployment.offer.instance.gpus)
     return (deployment.batch_size or 1) / (devices * deployment.accumulation)
 
 

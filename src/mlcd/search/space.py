@@ -1,11 +1,11 @@
-"""The deployments that a job may use: every allowed offer × nodes × batch size."""
+"""The deployments that a job may use: every allowed offer × nodes × parameter servers × batch size."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from mlcd.core.job import Job, Resources
+from mlcd.core.job import Job, Resources, Topology
 from mlcd.core.machines import Deployment, Offer
 from mlcd.errors import InvalidJobError, did_you_mean
 
@@ -15,15 +15,23 @@ def make_space(job: Job, offers: Iterable[Offer]) -> tuple[Deployment, ...]:
     offered = tuple(offers)
     allowed = _allowed_offers(job, offered)
     space = _cheapest_of_each_key(
-        Deployment(offer, nodes, batch_size)
+        Deployment(offer, nodes, batch_size, servers=servers)
         for offer in allowed
         for nodes in range(job.nodes.fewest, min(job.nodes.most, offer.max_nodes) + 1)
+        for servers in server_counts(job.topology, nodes)
         for batch_size in job.batch_sizes.choices or (None,)
-        if batch_size is None or batch_size >= nodes  # a node without a sample has nothing to do
+        if batch_size is None or batch_size >= nodes - servers  # a worker without a sample has nothing to do
     )
     if not space:
         raise _nothing_left_by_size(job, allowed)
     return space
+
+
+def server_counts(topology: Topology, nodes: int) -> tuple[int, ...]:
+    """How many of the nodes may be parameter servers: 1, 2, 4 …, never more than there are workers."""
+    if topology is Topology.ALLREDUCE:
+        return (0,)
+    return tuple(2**power for power in range((nodes // 2).bit_length()))
 
 
 def _allowed_offers(job: Job, offered: tuple[Offer, ...]) -> tuple[Offer, ...]:
@@ -164,6 +172,12 @@ def _hint(emptied: _Emptied) -> str:
 
 def _nothing_left_by_size(job: Job, allowed: tuple[Offer, ...]) -> InvalidJobError:
     most = max(offer.max_nodes for offer in allowed)
+    if job.topology is Topology.PS and min(most, job.nodes.most) < 2:
+        return InvalidJobError(
+            "topology: ps needs at least two nodes, a worker and a parameter server.",
+            "Ask for num_nodes: 2 or more, on machines of which two can be had.",
+            "num_nodes",
+        )
     if most < job.nodes.fewest:
         return InvalidJobError(
             f"num_nodes asks for at least {job.nodes.fewest} nodes; at most {most} are offered of one kind.",

@@ -29,6 +29,7 @@ class Table:
     deployments: tuple[Deployment, ...]
     position: dict[Deployment, int]
     nodes: Floats  # (m,)
+    servers: Floats  # (m,) of the nodes; 0: they exchange with each other
     usd_per_hour: Floats  # (m,) of all nodes
     batch: Floats  # (m,) global; 0: the program's own
     kind: Ints  # (m,) which instance type
@@ -43,6 +44,11 @@ class Table:
         """Price of one node (m,)."""
         return self.usd_per_hour / self.nodes
 
+    @property
+    def workers(self) -> Floats:
+        """The nodes that train (m,)."""
+        return self.nodes - self.servers
+
     def rows(self, deployments: tuple[Deployment, ...]) -> Ints:
         """Where these deployments stand; those outside the space are left out."""
         found = (self.position.get(deployment) for deployment in deployments)
@@ -53,6 +59,7 @@ class Table:
 def table_of(space: tuple[Deployment, ...]) -> Table:
     """The space as columns, made once and remembered while it is searched."""
     nodes = np.array([deployment.nodes for deployment in space], dtype=float)
+    servers = np.array([deployment.servers for deployment in space], dtype=float)
     batch = np.array([deployment.batch_size or 0 for deployment in space], dtype=float)
     offers, which = _offers(space)
     kinds = tuple(dict.fromkeys(offer.instance.name for offer in offers))
@@ -62,6 +69,7 @@ def table_of(space: tuple[Deployment, ...]) -> Table:
         deployments=space,
         position={deployment: row for row, deployment in enumerate(space)},
         nodes=nodes,
+        servers=servers,
         usd_per_hour=nodes * price,
         batch=batch,
         kind=np.array([numbers[offer.instance.name] for offer in offers], dtype=np.intp)[which],
@@ -69,7 +77,7 @@ def table_of(space: tuple[Deployment, ...]) -> Table:
         local_batch=np.array([local_batch(deployment) for deployment in space], dtype=float),
         device_memory_gib=np.array([device_memory_gib(o.instance) for o in offers], dtype=float)[which],
         has_gpu=np.array([offer.instance.gpus > 0 for offer in offers], dtype=bool)[which],
-        features=_features(nodes, batch, offers, which),
+        features=_features(nodes, servers, batch, offers, which),
     )
 
 
@@ -86,8 +94,8 @@ def _offers(space: tuple[Deployment, ...]) -> tuple[list[Offer], Ints]:
     return offers, which
 
 
-def _features(nodes: Floats, batch: Floats, offers: list[Offer], which: Ints) -> Floats:
-    """Logarithms of nodes, batch, price and hardware (m, d), each centred and of unit spread.
+def _features(nodes: Floats, servers: Floats, batch: Floats, offers: list[Offer], which: Ints) -> Floats:
+    """Logarithms of nodes, servers, batch, price and hardware (m, d), each centred and of unit spread.
 
     Logarithms, because prices and sizes differ a thousand times. A fact that is not known (zero) takes the
     mean of those known; a column that does not vary says nothing and is left out.
@@ -105,7 +113,7 @@ def _features(nodes: Floats, batch: Floats, offers: list[Offer], which: Ints) ->
         dtype=float,
     )
     gpus = np.array([1.0 + offer.instance.gpus for offer in offers])
-    columns = [nodes, batch, *facts[which].T, gpus[which]]
+    columns = [nodes, servers, batch, *facts[which].T, gpus[which]]
     scaled = [_scaled(column) for column in columns]
     kept = [column for column in scaled if column is not None]
     return np.column_stack(kept) if kept else np.zeros((len(nodes), 1))

@@ -53,7 +53,8 @@ class Counts:
     def tell(self, step: float | None, samples: float | None) -> None:
         """The program says how much this process has done so far."""
         _, told_steps, told_samples = self.told or self._begin()
-        steps = told_steps if step is None else max(told_steps, int(step))
+        grown = samples is not None and samples > told_samples  # samples without a number: a step, at least
+        steps = told_steps + grown if step is None else max(told_steps, int(step))
         if samples is not None:
             self.told_samples = True
         self.told = Count(time.time(), steps, max(told_samples, samples or 0.0))

@@ -33,6 +33,7 @@ class Environment:
     checkpoint_keep: int = 0  # 0: all
     rank: int = 0
     world_size: int = 1
+    servers: int = 0  # of that world: they train nothing
     batch_size: int = 0  # of all ranks together; 0: not known
     local_batch_size: int = 0  # 0: not known
     base_batch_size: int = 0  # for which the program's learning rate was chosen
@@ -61,6 +62,7 @@ def read_environment(environ: Mapping[str, str] | None = None) -> Environment:
         checkpoint_keep=int(_number(env, "MLCD_CHECKPOINT_KEEP")),
         rank=int(_number(env, "RANK")),
         world_size=max(1, int(_number(env, "WORLD_SIZE", 1))),
+        servers=int(_number(env, "MLCD_SERVERS")),
         batch_size=int(_number(env, "MLCD_BATCH_SIZE")),
         local_batch_size=int(_number(env, "MLCD_LOCAL_BATCH_SIZE")),
         base_batch_size=int(_number(env, "MLCD_BASE_BATCH_SIZE")),

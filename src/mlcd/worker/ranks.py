@@ -25,9 +25,10 @@ def rank(env: Environment) -> int:
 
 
 def world_size(env: Environment) -> int:
-    """How many ranks train together."""
+    """How many ranks train together; parameter servers, which come last, do not."""
     group = distributed()
-    return int(group.get_world_size()) if group else env.world_size
+    everyone = int(group.get_world_size()) if group else env.world_size
+    return max(1, everyone - env.servers)
 
 
 def shared_store() -> Any:

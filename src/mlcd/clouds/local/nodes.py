@@ -17,6 +17,7 @@ from mlcd.clouds.local.processes import Seen, family, seen
 from mlcd.clouds.local.supervisor import SIGNALS
 from mlcd.platforms.base import Node, Process
 
+SERVING_GRACE_SECONDS = 2.0  # a parameter server has nothing to save
 _PR_SET_PDEATHSIG = 1
 _OOM_SCORE = (
     b"500"  # should memory run out, the kernel ends the training rather than its supervisor or the desktop
@@ -36,25 +37,39 @@ class LocalNode:
     log: Path
     env: dict[str, str]
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    serving: set[int] = field(default_factory=set)  # of these: the pids of those that are not waited for
 
     def start(self, processes: Sequence[Process]) -> None:
         """Start these in the place of those before."""
-        self.running = []
+        self.running, self.serving = [], set()
         for process in processes:
-            self.running.append(self._spawn(process.command, {**self.env, **process.env}))
+            started = self._spawn(process.command, {**self.env, **process.env})
+            self.running.append(started)
+            if process.serves:
+                self.serving.add(started.pid)
 
     def exit_code(self) -> int | None:
-        """The first code that is not 0, else 0 when all have ended, else None."""
-        codes = [process.poll() for process in self.running]
+        """Of those that work: the first code that is not 0, else 0 when all have ended, else None."""
+        codes = [process.poll() for process in self.running if process.pid not in self.serving]
         failed = next((code for code in codes if code), None)
         if failed is not None:
             return failed
         return 0 if all(code == 0 for code in codes) else None
 
+    def server_code(self) -> int | None:
+        """Of those that serve: the first code that is not 0, else None."""
+        codes = [process.poll() for process in self.running if process.pid in self.serving]
+        return next((code for code in codes if code), None)
+
     @property
     def roots(self) -> set[int]:
         """The processes that were started here."""
         return {process.pid for process in self.running}
+
+    @property
+    def working(self) -> set[int]:
+        """Those of them that are waited for."""
+        return self.roots - self.serving
 
     def family(self, everyone: list[Seen]) -> list[Seen]:
         """All processes of this node that still run."""
@@ -65,9 +80,9 @@ class LocalNode:
         with suppress(OSError), self.log.open("a") as log:
             log.write(f"[mlcd] {message}\n")
 
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal to everything that runs here."""
-        for pid in self.roots:
+    def signal(self, number: signal.Signals, roots: set[int] | None = None) -> None:
+        """Send a signal to everything that runs here, or to these and what they started."""
+        for pid in self.roots if roots is None else roots:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, number)
 
@@ -86,12 +101,11 @@ class LocalNode:
 
 
 def end_nodes(nodes: Sequence[LocalNode], grace_seconds: float, pause: Callable[[float], None]) -> None:
-    """SIGTERM, the grace, SIGKILL."""
-    deadline = time.monotonic() + grace_seconds
-    for node in nodes:
-        node.signal(signal.SIGTERM)
-    while _running(nodes) and time.monotonic() < deadline:
-        pause(0.05)
+    """SIGTERM, the grace, SIGKILL; first those that work, who may need those that serve to save what they have."""
+    _ask_to_end(nodes, [node.working for node in nodes], grace_seconds, pause)
+    if any(node.serving for node in nodes):
+        serving_grace = min(grace_seconds, SERVING_GRACE_SECONDS)
+        _ask_to_end(nodes, [node.serving for node in nodes], serving_grace, pause)
     for node in nodes:
         node.signal(signal.SIGKILL)
         for process in node.running:
@@ -99,11 +113,21 @@ def end_nodes(nodes: Sequence[LocalNode], grace_seconds: float, pause: Callable[
                 process.wait(timeout=5.0)
 
 
-def _running(nodes: Sequence[LocalNode]) -> bool:
-    everyone = seen()
-    for node in nodes:
-        node.exit_code()  # takes note of those that ended
-    return any(node.family(everyone) for node in nodes)
+def _ask_to_end(
+    nodes: Sequence[LocalNode], roots: Sequence[set[int]], grace_seconds: float, pause: Callable[[float], None]
+) -> None:
+    """SIGTERM to these roots of each node, and wait for their families."""
+    deadline = time.monotonic() + grace_seconds
+    for node, pids in zip(nodes, roots, strict=True):
+        node.signal(signal.SIGTERM, pids)
+    while _running(nodes, set().union(*roots)) and time.monotonic() < deadline:
+        pause(0.05)
+
+
+def _running(nodes: Sequence[LocalNode], roots: set[int]) -> bool:
+    for process in (process for node in nodes for process in node.running):
+        process.poll()  # takes note of those that ended
+    return bool(family(roots, seen()))
 
 
 def _become_node(processors: frozenset[int], supervisor: int) -> None:

@@ -71,7 +71,7 @@ def _prepare_one(
 
 def _nodes(spec: Spec, taken: Taken) -> list[Node]:
     count = spec.deployment.nodes
-    port = free_port()
+    port = free_ports(1 + count)
     return [
         Node(
             rank=rank,
@@ -111,11 +111,15 @@ def share(things: Sequence[T], rank: int, count: int) -> Sequence[T]:
     return things[rank * each : (rank + 1) * each]
 
 
-def free_port() -> int:
-    """A port of this computer that no one listens on."""
+def free_ports(count: int) -> int:
+    """The first of so many ports of this computer, one after the other, that no one listens on."""
     for _ in range(100):
         port = random.choice(_PORTS)  # noqa: S311  two supervisors must not choose alike, that is all
-        with socket.socket() as probe:
-            if probe.connect_ex((_HOST, port)) != 0:
-                return port
-    raise OSError("no free port between 20000 and 32000")
+        if all(_is_free(port + more) for more in range(count)):
+            return port
+    raise OSError(f"no {count} free ports in a row between 20000 and 32000")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((_HOST, port)) != 0

@@ -133,10 +133,12 @@ class Supervision:
 
     def _all_done(self, what: str) -> bool:
         codes = [node.exit_code() for node in self._nodes]
+        if all(code == 0 for code in codes):
+            return True
         for rank, code in enumerate(codes):
-            if code:
-                raise self._diagnose(code, rank, what)
-        return all(code == 0 for code in codes)
+            if failed := code or self._nodes[rank].server_code():
+                raise self._diagnose(failed, rank, what)
+        return False
 
     def _diagnose(self, code: int, rank: int, what: str) -> Ending:
         now = oom_kills()
