@@ -19,6 +19,7 @@ IDLE_LOOK_SECONDS = 0.2
 def main() -> None:
     """Serve until nobody needs it, or a signal comes."""
     root, lock, asked = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
+    signal.pthread_sigmask(signal.SIG_SETMASK, set())  # whoever started us may have blocked some
     if os.fork():
         os._exit(0)  # whoever started us has no child to wait for
     os.set_inheritable(lock, False)
