@@ -14,6 +14,7 @@ from mlcd.api import Client
 from mlcd.core.jobfile import load_job
 from mlcd.core.run import JobState
 from mlcd.core.view import JobView
+from mlcd.errors import InvalidJobError
 from mlcd.settings import LocalSettings, Settings
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -77,6 +78,11 @@ def test_the_job_file_loads_without_a_word(name: str) -> None:
     loaded = load_job(EXAMPLES / name / "job.yaml")
     assert loaded.job.platform == PLATFORMS.get(name, NAMES[name])
     assert loaded.notices == ()
+
+
+def test_jax_has_no_parameter_servers(client: Client) -> None:
+    with pytest.raises(InvalidJobError, match="'jax' has no topology 'ps'"):
+        train(client, "digits_jax", topology="ps")
 
 
 @pytest.mark.slow

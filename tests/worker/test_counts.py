@@ -39,3 +39,10 @@ def test_what_was_told_never_falls() -> None:
     counts.tell(None, 100)
     counts.tell(None, 50)
     assert counts.now.samples == 100
+
+
+def test_samples_told_without_a_step_are_a_step_each_time_they_grow() -> None:
+    counts = Counts()
+    for samples in (32, 64, 64, 96):
+        counts.tell(None, samples)
+    assert counts.now[1:] == (3, 96)

@@ -19,6 +19,11 @@ def test_the_default_is_shared_among_the_ranks(inside: Inside) -> None:
     assert (mlcd.batch_size(64), mlcd.local_batch_size(64)) == (64, 16)
 
 
+def test_parameter_servers_have_no_share(inside: Inside) -> None:
+    inside(WORLD_SIZE=5, MLCD_SERVERS=1)
+    assert mlcd.local_batch_size(64) == 16
+
+
 def test_what_mlcd_chose_goes_before_the_default(inside: Inside) -> None:
     inside(WORLD_SIZE=2, MLCD_BATCH_SIZE=256, MLCD_LOCAL_BATCH_SIZE=128)
     assert (mlcd.batch_size(64), mlcd.local_batch_size(64)) == (256, 128)

@@ -144,7 +144,13 @@ class LocalCloud:
             return ()
         end = state.ended_at if state.ended_at is not None else self.clock.now()
         seconds = max(0.0, end - state.started_at)
-        return (Charge(f"{deployment.nodes} × {deployment.offer.name}", seconds, deployment.usd(seconds)),)
+        return (
+            Charge(
+                f"{deployment.nodes} × {deployment.offer.name}{deployment.serving}",
+                seconds,
+                deployment.usd(seconds),
+            ),
+        )
 
     def _owned(self, files: TaskFiles) -> Owned:
         spec, state = self._read_spec(files), files.read_state()
