@@ -72,7 +72,7 @@ class Parameter:
 def make_page() -> str:
     """The whole page."""
     commands = sorted(all_commands(), key=lambda pair: pair[0])
-    index = "\n".join(f"- [`mlcd {name}`](#mlcd-{name}): {first_line(call)}" for name, call in commands)
+    index = "\n".join(f"- [`mlcd {name}`](#{anchor(name)}): {first_line(call)}" for name, call in commands)
     return HEAD + "\n" + index + "\n\n" + "\n".join(section(name, call) for name, call in commands)
 
 
@@ -81,6 +81,16 @@ def all_commands() -> Iterator[tuple[str, Callable[..., Any]]]:
     for command in app.registered_commands:
         name, call = named(command)
         yield (name, call) if name != "bench" else named(bench_app.registered_commands[0])
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        for command in group.typer_instance.registered_commands:
+            name, call = named(command)
+            yield f"{group.name} {name}", call
+
+
+def anchor(name: str) -> str:
+    """Where the command's section begins."""
+    return f"mlcd {name}".replace(" ", "-")
 
 
 def named(command: CommandInfo) -> tuple[str, Callable[..., Any]]:

@@ -110,7 +110,9 @@ class EmulatedEc2:
     def terminate_all(self) -> None:
         """Leave no host to the next test."""
         client = self.boto("ec2")
-        ids = [host["id"] for host in self.hosts()]
+        alive = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+        found = client.describe_instances(Filters=alive)["Reservations"]
+        ids = [one["InstanceId"] for each in found for one in each["Instances"]]
         if ids:
             client.terminate_instances(InstanceIds=ids)
         wait_for(lambda: not self.hosts(), "the hosts to be gone")

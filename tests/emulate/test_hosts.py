@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from emulated import EmulatedEc2, emulated_ec2, wait_for
+from emulated import EmulatedEc2, wait_for
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedEc2]:
-    with emulated_ec2(tmp_path_factory.mktemp("ec2")) as ec2:
-        yield ec2
-
-
-@pytest.fixture
-def ec2(running: EmulatedEc2) -> Iterator[EmulatedEc2]:
-    yield running
-    running.terminate_all()
 
 
 def test_hosts_are_reached_by_ssh_with_the_imported_key(ec2: EmulatedEc2) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mlcd import __version__
-from mlcd.cli import curves, jobs, machines, predicting, service, training
+from mlcd.cli import curves, emulate, jobs, machines, predicting, service, training
 from mlcd.cli.door import tell_crash, tell_error
 from mlcd.cli.screen import show, show_json
 from mlcd.errors import MlcdError
@@ -36,6 +36,7 @@ _PANELS = {
 for _panel, _commands in _PANELS.items():
     for _command in _commands:
         app.command(rich_help_panel=_panel)(_command)
+app.add_typer(emulate.app, name="emulate", rich_help_panel="Machines")
 
 
 @app.callback()

@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -58,8 +58,7 @@ def down(place: Place) -> Removed:
 def status(place: Place) -> dict[str, Any]:
     """How an emulation stands: its endpoint, its hosts, what is wrong on purpose."""
     state = _running(place)
-    told = {key: value for key, value in asdict(state).items() if not key.endswith("_key")}
-    return {**told, **_ask(state, {})}
+    return {**state.public, **_ask(state, {})}
 
 
 def fault(place: Place, kind: str, target: str, value: str = "") -> str:

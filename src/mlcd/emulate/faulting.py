@@ -179,6 +179,7 @@ def _told(machine: Machine) -> dict[str, Any]:
         "memory_mib": size.memory_mib,
         "network_mbit": round(size.network_mbit, 2),
         "disk_mib": size.disk_mib,
+        "cpu_used_s": round(machine.credit.used_s, 3),
         "cpu_credit_s": round(machine.credit.left_s, 2),
         "faults": dict(machine.faults),
     }

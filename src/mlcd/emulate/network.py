@@ -106,11 +106,13 @@ class Link:
 
     def _loss_rules(self, percent: float) -> Iterator[str]:
         draw = f"numgen random mod 10000 < {round(percent * 100)} drop"
-        yield f"table bridge {self.port} {{ chain lossy {{"
+        yield f"table bridge {self.port} {{"
+        yield "chain lossy {"
         yield "type filter hook forward priority 0; policy accept;"
         yield f'iifname "{self.port}" {draw}'
         yield f'oifname "{self.port}" {draw}'
-        yield "} }"
+        yield "}"
+        yield "}"
 
     def _on_switch(self, line: str) -> None:
         run_tool("ip", "-n", self.place.switch, "-batch", "-", lines=(line,))

@@ -7,6 +7,7 @@ import re
 from dataclasses import asdict, dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 from mlcd.errors import NotFoundError, UserError
 
@@ -76,6 +77,12 @@ class State:
     control_key: str  # opens the door for faults; never given to the hosts
     vcpus_per_core: float
     vcpu_quota: int
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """What everyone may see of it."""
+        hidden = ("secret_access_key", "control_key")
+        return {key: value for key, value in asdict(self).items() if key not in hidden}
 
     @property
     def environment(self) -> dict[str, str]:

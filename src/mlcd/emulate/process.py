@@ -11,6 +11,7 @@ import logging
 import os
 import secrets
 import signal
+import sys
 import threading
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -21,6 +22,7 @@ from mlcd.emulate.image import write_image
 from mlcd.emulate.network import gateway_of, make_switch
 from mlcd.emulate.place import Place, State, write_state
 from mlcd.emulate.system import try_tool
+from mlcd.errors import MlcdError
 
 if TYPE_CHECKING:
     from mlcd.emulate.supervisor import Supervisor
@@ -31,20 +33,25 @@ _MOTO = {  # read by moto when it is imported
 }
 
 
-def main() -> None:
-    """Be the emulation until told to end."""
+def main() -> int:
+    """Be the emulation until told to end; gives the exit code."""
     given = _arguments()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     os.environ.update(_MOTO)
     place = Place(given.name, Path(given.folder))
+    try:
+        network = make_switch(place, IPv4Network(given.network) if given.network else None)
+    except MlcdError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
     write_image(place.folder / "image")
-    network = make_switch(place, IPv4Network(given.network) if given.network else None)
     supervisor = _serve(place, network, given)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: supervisor.ending.set())
     supervisor.run()
     try_tool("ip", "netns", "del", place.switch)
     try_tool("ip", "link", "del", place.link)
+    return 0
 
 
 def _serve(place: Place, network: IPv4Network, given: Any) -> Supervisor:
@@ -103,4 +110,4 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

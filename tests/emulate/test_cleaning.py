@@ -1,0 +1,89 @@
+"""Whatever an emulation made is gone after `down`, however it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from emulated import EmulatedEc2, emulated_ec2, wait_for
+from mlcd.emulate.cgroups import find_groups
+from mlcd.emulate.cleaning import is_running
+from mlcd.emulate.client import Wanted, down, status, up
+from mlcd.emulate.network import namespaces_of
+from mlcd.emulate.place import Place
+from mlcd.errors import NotFoundError
+
+pytestmark = pytest.mark.slow
+
+
+def traces(place: Place) -> dict[str, list[str]]:
+    """All that is left of an emulation on the system."""
+    return {
+        "namespaces": namespaces_of(place),
+        "links": [each.name for each in Path("/sys/class/net").iterdir() if each.name == place.link],
+        "cgroups": [str(each) for each in find_groups(place.cgroup)],
+        "mounts": [line for line in Path("/proc/mounts").read_text().splitlines() if place.name in line],
+        "processes": _processes_naming(place.name),
+        "files": [str(each) for each in place.folder.parent.glob("*")],
+    }
+
+
+def test_down_leaves_nothing_after_the_supervisor_was_killed(tmp_path: Path) -> None:
+    with emulated_ec2(tmp_path) as ec2:
+        (host,) = ec2.launch(UserData="#!/bin/sh\nexec sleep 3333\n")
+        ec2.fault("loss", host, "5")
+        _kill_supervisor(ec2)
+        with pytest.raises(NotFoundError, match="was killed"):
+            status(ec2.place)
+        assert traces(ec2.place)["namespaces"], "there is something to clean up"
+        removed = down(ec2.place)
+        assert removed.processes
+        assert not any(traces(ec2.place).values()), traces(ec2.place)
+        assert not down(ec2.place).namespaces, "twice is quiet"
+
+
+def test_down_finds_what_the_state_file_no_longer_tells(tmp_path: Path) -> None:
+    with emulated_ec2(tmp_path) as ec2:
+        ec2.launch()
+        ec2.place.state_file.unlink()
+        down(ec2.place)
+        assert not any(traces(ec2.place).values()), traces(ec2.place)
+
+
+def test_up_after_a_kill_starts_afresh_and_twice_starts_once(tmp_path: Path) -> None:
+    with emulated_ec2(tmp_path) as ec2:
+        ec2.launch()
+        _kill_supervisor(ec2)
+        again = up(ec2.place, Wanted())
+        assert again.pid != ec2.state.pid
+        assert status(ec2.place)["hosts"] == []
+        assert up(ec2.place, Wanted()) == again
+
+
+def test_two_emulations_run_side_by_side(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    with emulated_ec2(tmp_path / "a") as one, emulated_ec2(tmp_path / "b") as two:
+        assert one.state.network != two.state.network
+        down(one.place)
+        assert two.ssh(two.launch()[0], "true").returncode == 0
+
+
+def _kill_supervisor(ec2: EmulatedEc2) -> None:
+    os.kill(ec2.state.pid, signal.SIGKILL)
+    wait_for(lambda: not is_running(ec2.place), "the supervisor to be dead")
+
+
+def _processes_naming(name: str) -> list[str]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if name in line:
+            found.append(line)
+    return found
