@@ -33,6 +33,7 @@ class LoopbackMachines:
     control = ""
     notice_url = ""
     python = "python3"
+    power_off = ""
 
     def __init__(self, home: Path, options: Mapping[str, Any]) -> None:
         self._home = home

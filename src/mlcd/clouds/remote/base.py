@@ -75,6 +75,7 @@ class Machines(Protocol):
     control: str  # a folder on each machine, best in memory, for small files; empty: in the task's own
     notice_url: str  # where a machine can learn that it will be taken back; empty: nowhere
     python: str  # the Python there
+    power_off: str  # how a machine ends itself; empty: it cannot
 
     def acquire(
         self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]

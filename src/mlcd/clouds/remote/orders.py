@@ -48,6 +48,7 @@ def _order(
         "address": node.machine.address,
         "control": node.control,
         "lease": node.lease_file,
+        "power_off": machines.power_off,
         "notice_url": machines.notice_url if spec.deployment.offer.spot else "",
         "setup": task.setup,
         "processes": [{"command": process.command, "env": process.env} for process in processes],

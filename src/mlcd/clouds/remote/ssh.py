@@ -12,7 +12,6 @@ import os
 import shlex
 import threading
 from collections.abc import Coroutine
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -166,12 +165,17 @@ def _ran(done: Any) -> Ran:
     )
 
 
-@cache
+_loops: list[asyncio.AbstractEventLoop] = []
+_making = threading.Lock()
+
+
 def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop of asyncssh, in a thread that ends with the process."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="ssh", daemon=True).start()
-    return loop
+    """The one event loop of asyncssh, in a thread that ends with the process."""
+    with _making:
+        if not _loops:
+            _loops.append(asyncio.new_event_loop())
+            threading.Thread(target=_loops[0].run_forever, name="ssh", daemon=True).start()
+    return _loops[0]
 
 
 def load_asyncssh() -> Any:

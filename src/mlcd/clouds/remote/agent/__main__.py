@@ -1,4 +1,4 @@
-"""`start FOLDER` with the orders on standard input, `end FOLDER`, `power-off`."""
+"""`start FOLDER`, with the orders on standard input."""
 
 from __future__ import annotations
 
@@ -11,13 +11,8 @@ from typing import Any
 
 
 def main() -> None:
-    """Do what the first argument says."""
-    if sys.argv[1] == "start":
-        start(Path(sys.argv[2]), json.load(sys.stdin))
-    elif sys.argv[1] == "end":
-        end(Path(sys.argv[2]))
-    else:
-        power_off()
+    """Start looking after the node whose folder is given."""
+    start(Path(sys.argv[2]), json.load(sys.stdin))
 
 
 def start(root: Path, orders: dict[str, Any]) -> None:
@@ -34,25 +29,10 @@ def start(root: Path, orders: dict[str, Any]) -> None:
         Agent,
     )  # before the fork: what cannot be imported is told at once
 
-    agent = Agent(root, orders)
     if os.fork():
         return
     _leave(root)
-    agent.run()
-
-
-def end(root: Path) -> None:
-    """Kill whatever still runs of the task, where the agent is gone."""
-    from mlcd.clouds.local.processes import end_marked
-
-    end_marked(root, patience_seconds=5.0)
-
-
-def power_off() -> None:
-    """End this machine by whichever way it has."""
-    from mlcd.clouds.remote.agent.signs import power_off
-
-    power_off()
+    Agent(root, orders).run()
 
 
 def _leave(root: Path) -> None:

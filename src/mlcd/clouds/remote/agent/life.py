@@ -17,6 +17,7 @@ state.json, written at every change and as a sign of life in between:
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 import traceback
 from contextlib import suppress
@@ -31,7 +32,7 @@ from mlcd.clouds.remote.agent.environment import node_environment
 from mlcd.clouds.remote.agent.found import found
 from mlcd.clouds.remote.agent.meter import Meter
 from mlcd.clouds.remote.agent.programs import Programs
-from mlcd.clouds.remote.agent.signs import Ended, Signs, power_off
+from mlcd.clouds.remote.agent.signs import Ended, Signs
 
 TICK_SECONDS = 0.2
 BEAT_SECONDS = 0.8
@@ -62,8 +63,6 @@ class Agent:
         """Live through it, whatever happens, and stay to tell of it until the machine goes."""
         ended = self._live()
         self._end(ended)
-        if ended.why == "lease":
-            power_off()
         self._watch_lease()
 
     def _live(self) -> Ended:
@@ -169,8 +168,8 @@ class Agent:
         while self._root.is_dir() and not self._signs.lease_over():
             self._beat()
             time.sleep(BEAT_SECONDS)
-        if self._signs.lease_over():
-            power_off()
+        if self._signs.lease_over() and self._orders["power_off"]:
+            subprocess.run(["bash", "-c", self._orders["power_off"]], check=False)
 
     def _say(self, words: str) -> None:
         with suppress(OSError), (self._root / "log").open("a") as log:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 import time
 import urllib.error
@@ -12,11 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+_DIRECT = urllib.request.build_opener(
+    urllib.request.ProxyHandler({})
+)  # no proxy knows this machine's metadata
 NOTICE_SECONDS = 2.0
 NOTICE_GRACE_SECONDS = (
     90.0  # of the two minutes that a notice leaves, the rest is for bringing the checkpoint home
 )
-_POWER_OFF = ("poweroff", "poweroff -f", "shutdown -h now")
 
 
 class Ended(Exception):
@@ -84,16 +85,7 @@ def read_notice(url: str) -> str:
 def _ask(url: str, method: str, headers: dict[str, str]) -> str:
     request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310  # the metadata's own address
     try:
-        with urllib.request.urlopen(request, timeout=2.0) as answer:  # noqa: S310
+        with _DIRECT.open(request, timeout=2.0) as answer:
             return str(answer.read().decode())
     except urllib.error.HTTPError:  # 404: there is no notice
         return ""
-
-
-def power_off() -> None:
-    """End this machine by whichever way it has."""
-    for command in _POWER_OFF:
-        for way in (f"sudo -n {command}", command):
-            with suppress(OSError, subprocess.SubprocessError):
-                if subprocess.run(["bash", "-c", way], capture_output=True, timeout=20).returncode == 0:
-                    return
