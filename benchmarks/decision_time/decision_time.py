@@ -27,7 +27,7 @@ from mlcd import registry
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Study
-from mlcd.search import gp
+from mlcd.search import auto_board, gp
 from mlcd.search.base import Searcher
 from mlcd.search.heterbo import HeterBO
 from mlcd.search.table import table_of
@@ -55,7 +55,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--observations", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--strategies", default="heterbo,convbo,cherrypick")
+    parser.add_argument("--strategies", default="auto,heterbo,convbo,cherrypick")
     return parser.parse_args()
 
 
@@ -92,10 +92,13 @@ def _as_arrays(study: Study) -> tuple[Floats, NDArray[np.intp], Floats]:
 
 
 def _refuse_without_fit(name: str, searcher: Searcher, study: Study) -> None:
-    """Nothing is measured of a strategy that does not fit a process of mlcd.search.gp on this study."""
-    with mock.patch.object(gp, "fit", wraps=gp.fit) as fit:
+    """Nothing is measured of a strategy that neither fits a process nor updates its beliefs on this study."""
+    with (
+        mock.patch.object(gp, "fit", wraps=gp.fit) as fit,
+        mock.patch.object(auto_board, "believe", wraps=auto_board.believe) as believe,
+    ):
         searcher.suggest(study)
-    if not fit.called:
+    if not (fit.called or believe.called):
         raise SystemExit(f"{name} decides this study without fitting: its time would say nothing")
 
 
