@@ -223,7 +223,7 @@ def test_a_worker_that_begins_twice_in_one_generation_is_told(store_url: str, gr
 
     def leave_without_closing(group: Group) -> None:
         group.all_reduce(np.ones(10))
-        group._failed = True  # as a killed worker would: nothing is cleaned up
+        group._failure = KeyboardInterrupt()  # as a killed worker would: nothing is cleaned up
 
     run_workers(store_url, 2, leave_without_closing, name=group_name)
     with pytest.raises(SyncError, match="before"):

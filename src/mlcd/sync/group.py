@@ -19,6 +19,7 @@ from mlcd.sync.store import Member, ParameterStore, open_store
 from mlcd.sync.times import StepTimes, Stopwatch
 
 DEFAULT_TIMEOUT_S = 300.0
+_PARTING_S = 10.0  # how long the first to leave waits for the last
 _SMALL_BYTES = 1 << 20  # buffers below this size are put together
 
 _REDUCTIONS = {
@@ -74,7 +75,7 @@ class Group:
         self._store = store
         self._watch = Stopwatch()
         self._lock = threading.Lock()
-        self._failed = False
+        self._failure: BaseException | None = None
         if store is not None:
             self._exchange = Exchange(store, self.rank, self.world_size, self._new_patience, self._watch)
 
@@ -136,22 +137,20 @@ class Group:
                 self._exchange.meet(self._take(1), 0)
 
     def close(self) -> None:
-        """Leave; what this worker has left in the store is removed when all have come to their end."""
+        """Leave; what this worker has left in the store is removed where all come to their end together."""
         if self._store is None:
             return
-        orderly = False
+        self.timeout_s = min(self.timeout_s, _PARTING_S)
         with contextlib.suppress(SyncError):
-            if not self._failed:
-                self.barrier()
-                orderly = True
-        self._store.close(orderly)
+            self.barrier()
+        self._store.close(orderly=self._failure is None)
         self._store = None
 
     def __enter__(self) -> Group:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self._failed = self._failed or kind is not None
+        self._failure = self._failure or error
         self.close()
 
     def _take(self, count: int) -> int:
@@ -167,12 +166,14 @@ class Group:
     def _using(self) -> Iterator[ParameterStore | None]:
         """The store, for one operation at a time, as long as none has failed; None where this worker is the only one."""
         with self._lock:
-            if self._failed:
+            if isinstance(self._failure, SyncError):
+                raise self._failure
+            if self._failure is not None:
                 raise SyncError("An earlier operation of this group has failed.", "Join the next generation.")
             try:
                 yield self._store
-            except BaseException:
-                self._failed = True
+            except BaseException as error:
+                self._failure = error
                 raise
 
 
@@ -185,5 +186,6 @@ def _reduction(op: str, arrays: Sequence[Array]) -> Reduction:
 
 
 def _rounds_of_rows(rows: Array, chunk_bytes: int) -> list[list[Array]]:
-    columns = [cut_into_chunks(flat(row), chunk_bytes) for row in rows]
+    flat_rows = rows.reshape(len(rows), rows.size // len(rows))
+    columns = [cut_into_chunks(row, chunk_bytes) for row in flat_rows]
     return [list(chunks) for chunks in zip(*columns, strict=True)]

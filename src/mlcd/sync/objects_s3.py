@@ -21,7 +21,7 @@ try:
 except ImportError as missing:  # pragma: no cover
     raise MissingExtraError("Objects in S3 need obstore.", "pip install 'mlcd[functions]'") from missing
 
-_RETRIES: Any = {
+_RETRIES: dict[str, Any] = {
     "max_retries": 6,
     "backoff": {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=5), "base": 2},
     "retry_timeout": timedelta(seconds=60),
@@ -30,6 +30,8 @@ _RETRIES: Any = {
 
 class S3Objects:
     """Objects of a bucket, below a prefix."""
+
+    retries: Any = _RETRIES
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -40,7 +42,7 @@ class S3Objects:
             parts.netloc,
             prefix=parts.path.strip("/") or None,
             client_options={"allow_http": endpoint.startswith("http://")},
-            retry_config=_RETRIES,
+            retry_config=self.retries,
             **options,
         )
 

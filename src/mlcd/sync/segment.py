@@ -85,7 +85,6 @@ def _make(path: Path, header: bytes, total: int) -> None:
     try:
         with draft.open("wb") as file:
             file.write(header)
-            file.truncate(total)
             _reserve(file, total, path)
         os.link(draft, path)
     finally:

@@ -1,7 +1,7 @@
 """What a cloud puts beside a program so that it is counted without a change.
 
 <folder>/sitecustomize.py      see startup.py
-<folder>/lib/mlcd/             this worker, for `import mlcd` where mlcd is not installed
+<folder>/lib/mlcd/             this worker, for `import mlcd` where mlcd is not installed, and mlcd.sync for functions
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ def write_bundle(folder: Path) -> dict[str, str]:
     """Write the bundle and give the environment to add; its PYTHONPATH goes in front of the program's own."""
     here = Path(__file__).resolve().parent
     library = folder / "lib" / "mlcd"
-    (library / "worker").mkdir(parents=True, exist_ok=True)
-    for source in sorted(here.glob("*.py")):
-        shutil.copyfile(source, library / "worker" / source.name)
-    shutil.copyfile(here.parent / "__init__.py", library / "__init__.py")
+    for package in ("worker", "sync"):
+        (library / package).mkdir(parents=True, exist_ok=True)
+        for source in sorted((here.parent / package).glob("*.py")):
+            shutil.copyfile(source, library / package / source.name)
+    for module in ("__init__.py", "errors.py"):
+        shutil.copyfile(here.parent / module, library / module)
     shutil.copyfile(here / "startup.py", folder / "sitecustomize.py")
     return {"PYTHONPATH": str(folder)}

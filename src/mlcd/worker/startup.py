@@ -6,6 +6,7 @@ program imports torch, and then runs the sitecustomize that it hides, if there i
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -16,6 +17,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # pa
 _HOOKS = {
     "torch.optim.optimizer": "hook_optimizers",
     "torch.utils.data.dataloader": "hook_loaders",
+    "torch.distributed.distributed_c10d": "hook_process_groups",
 }
 
 
@@ -24,7 +26,7 @@ class _Watcher:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name not in _HOOKS:
+        if name not in _HOOKS or not _wanted(_HOOKS[name]):
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
@@ -42,7 +44,16 @@ def _hook_after_import(loader: Any, hook: str) -> None:
     loader.exec_module = execute_and_hook
 
 
+def _wanted(hook: str) -> bool:
+    return bool(os.environ.get("MLCD_SYNC_URL" if hook == "hook_process_groups" else "MLCD_PROGRESS_DIR"))
+
+
 def _hook(module: Any, hook: str) -> None:
+    if (
+        hook == "hook_process_groups"
+    ):  # without it these workers would wait for each other in vain: errors are shown
+        importlib.import_module("mlcd.sync.torch_hook").hook_process_groups(module)
+        return
     try:
         from mlcd.worker import torch_hooks
 
@@ -62,7 +73,7 @@ def _run_hidden() -> None:
 
 
 def _start() -> None:
-    if os.environ.get("MLCD_PROGRESS_DIR"):
+    if os.environ.get("MLCD_PROGRESS_DIR") or os.environ.get("MLCD_SYNC_URL"):
         sys.path.append(os.path.join(_HERE, "lib"))  # noqa: PTH118  # last: an mlcd that is installed comes first
         sys.meta_path.insert(0, _Watcher)
     _run_hidden()
