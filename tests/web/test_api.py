@@ -165,6 +165,14 @@ def test_a_bad_archive_is_refused_in_plain_words(me: Person) -> None:
     assert "not an archive" in answer.json()["error"]["message"]
 
 
+def test_uploads_are_listed_in_pages(me: Person) -> None:
+    sent = [me.post("/uploads", content=f"file {number}".encode())["upload"]["id"] for number in range(3)]
+    first = me.get("/uploads", params={"limit": 2})
+    second = me.get("/uploads", params={"limit": 2, "cursor": first["next"]})
+    assert [item["id"] for item in first["items"] + second["items"]][:3] == sent[::-1]
+    assert me("GET", "/uploads", params={"cursor": "x"}).status_code == 400
+
+
 # Following
 
 

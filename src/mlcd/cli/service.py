@@ -33,6 +33,9 @@ def serve(
         list[str] | None, typer.Option(help="Let jobs run on this cloud only; may be repeated.")
     ] = None,
     upload_mib: Annotated[int, typer.Option(help="The largest upload, in MiB.", min=1)] = 1024,
+    upload_days: Annotated[
+        float, typer.Option(help="How long an upload stays that no job uses, in days.", min=1)
+    ] = 7.0,
     posts_per_minute: Annotated[int, typer.Option(help="Changes that an account may ask for.", min=1)] = 120,
     oidc_issuer: Annotated[
         str,
@@ -77,6 +80,7 @@ def serve(
         proxies=proxies,
         clouds=tuple(cloud or ()),
         upload_bytes=upload_mib * 2**20,
+        upload_days=upload_days,
         posts_per_minute=posts_per_minute,
         oidc=(oidc_issuer, oidc_client_id, tuple(oidc_domain or ())),
     )

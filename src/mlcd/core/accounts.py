@@ -69,7 +69,7 @@ class Upload:
     account: str
     name: str
     bytes: int
-    at: float
+    at: float  # when it was last sent or used
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a server keeps beside jobs and accounts: answered requests, uploads, sealed secrets, the audit log."""
+"""What a server keeps beside jobs and accounts: answered requests, sealed secrets, the audit log."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from sqlalchemy import delete, func, insert, select, update
 
-from mlcd.core.accounts import Entry, Upload
+from mlcd.core.accounts import Entry
 from mlcd.errors import NotFoundError
-from mlcd.store.account_tables import audit, requests, uploads, vault
+from mlcd.store.account_tables import audit, requests, vault
 from mlcd.store.database import Database, insert_or_skip
 from mlcd.store.documents import sound
 from mlcd.store.tables import charges, jobs, lives, tasks
+from mlcd.store.uploads import Uploads
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Service:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.uploads = Uploads(database)
 
     def open_request(self, account: str, key: str, fresh: Request, now: float) -> Request:
         """The request of that key as first seen: this one, unless there was one before."""
@@ -49,34 +51,6 @@ class Service:
         """Forget old ones."""
         with self._database.writing() as connection:
             connection.execute(delete(requests).where(requests.c.at < before))
-
-    # Uploads
-
-    def add_upload(self, upload: Upload) -> None:
-        """Somebody has sent this; a second time changes nothing."""
-        row = {key: getattr(upload, key) for key in ("id", "account", "name", "bytes", "at")}
-        with self._database.writing() as connection:
-            connection.execute(insert_or_skip(connection, uploads).values(row))
-
-    def upload(self, upload_id: str, account: str | None) -> Upload:
-        """What this account sent (None: anyone); or NotFoundError."""
-        query = select(uploads).where(uploads.c.id == upload_id)
-        if account is not None:
-            query = query.where(uploads.c.account == account)
-        with self._database.reading() as connection:
-            row = connection.execute(query.limit(1)).first()
-        if row is None:
-            raise NotFoundError(f"There is no upload '{upload_id}'.", "Send it again.")
-        return Upload(row.id, row.account, row.name, int(row.bytes), row.at)
-
-    def uploads(self, account: str, before: float | None, limit: int) -> list[Upload]:
-        """What this account sent, newest first."""
-        query = select(uploads).where(uploads.c.account == account).order_by(uploads.c.at.desc()).limit(limit)
-        if before is not None:
-            query = query.where(uploads.c.at < before)
-        with self._database.reading() as connection:
-            rows = connection.execute(query)
-            return [Upload(row.id, row.account, row.name, int(row.bytes), row.at) for row in rows]
 
     # Secrets
 

@@ -7,6 +7,7 @@
     serving.py        runs uvicorn, in one process or several; prints the first-run setup token
     monitoring.py     /health, and /metrics for Prometheus
     watching.py       takes over jobs whose controllers are gone, on start and now and then
+    tidying.py        clears away unused uploads, old answers and expired sessions
 
     who.py            Me, Maker, Boss: who asks, as dependencies of a handler; CSRF and roles are checked here
     passwords.py      argon2, tokens and their hashes

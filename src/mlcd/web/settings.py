@@ -36,6 +36,7 @@ class ServeSettings:
     clouds: tuple[str, ...] = ()  # where jobs may run; empty: anywhere
     upload_bytes: int = GIB
     unpacked_bytes: int = 4 * GIB
+    upload_days: float = 7.0  # without use by anyone or any job, before an upload is taken away
     posts_per_minute: int = 120  # of one account
     logins_per_minute: int = 10  # of one name, and of one address
     watch_seconds: float = 15.0  # between two looks for jobs that nobody drives

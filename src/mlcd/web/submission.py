@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,9 @@ def upload_path(site: Site, who: Actor, reference: str) -> Path:
 
 
 def _mine(site: Site, who: Actor, upload_id: str) -> str:
-    return site.client.store.service.upload(upload_id, None if who.is_admin else who.name).id
+    """Of uploads that are used now; nobody takes them away before the job is made."""
+    owner = None if who.is_admin else who.name
+    return site.client.store.service.uploads.use(upload_id, owner, time.time()).id
 
 
 def _workdir(root: Path | None, words: Any) -> Path | None:

@@ -6,19 +6,20 @@ import asyncio
 import logging
 import signal
 import threading
-import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from types import FrameType
 
 from fastapi import FastAPI
 
 from mlcd.errors import MlcdError
-from mlcd.web.once import KEPT_SECONDS
 from mlcd.web.site import Site
 from mlcd.web.streams import Hub
+from mlcd.web.tidying import tidy
 
 log = logging.getLogger("mlcd.web")
+
+TIDY_SECONDS = 3600.0
 
 
 @asynccontextmanager
@@ -26,14 +27,13 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """From the first request to the last."""
     site: Site = app.state.site
     end_streams_on_signal(site.hub)
-    await asyncio.to_thread(tidy, site)
-    watch = asyncio.create_task(_watch(site))
+    tasks = [asyncio.create_task(_watch(site)), asyncio.create_task(_keep_tidy(site))]
     try:
         yield
     finally:
-        watch.cancel()
-        with suppress(asyncio.CancelledError):
-            await watch
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         site.close()
 
 
@@ -64,9 +64,10 @@ async def _watch(site: Site) -> None:
         await asyncio.sleep(site.serve.watch_seconds)
 
 
-def tidy(site: Site) -> None:
-    """Clear away what is over: unfinished uploads, old answers, expired sessions."""
-    now = time.time()
-    site.uploads.clear_stale()
-    site.client.store.service.drop_requests(now - KEPT_SECONDS)
-    site.client.store.accounts.drop_expired(now)
+async def _keep_tidy(site: Site) -> None:
+    while True:
+        try:
+            await asyncio.to_thread(tidy, site)
+        except (MlcdError, OSError) as error:
+            log.warning("what is over cannot be cleared away now: %s", error)
+        await asyncio.sleep(TIDY_SECONDS)

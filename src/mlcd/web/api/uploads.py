@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from mlcd.core.accounts import Upload
 from mlcd.errors import UserError
-from mlcd.web.api.common import Limit, gives
+from mlcd.web.api.common import Cursor, Limit, gives
 from mlcd.web.headers import TooLargeError
 from mlcd.web.site import Site
 from mlcd.web.uploads import Contents, Received
@@ -37,9 +37,10 @@ class UploadAnswer(BaseModel):
 
 
 class UploadList(BaseModel):
-    """Uploads, newest first."""
+    """A page of uploads."""
 
     items: list[Upload]
+    next: str | None
 
 
 @router.post(
@@ -54,33 +55,44 @@ async def send(
     """
     try:
         if request.headers.get("content-type", "").startswith("multipart/form-data"):
-            received = await _from_form(site, request, name)
+            received = await _from_form(site, request, name, who)
         else:
-            received = await site.uploads.receive(name, request.stream())
+            received = await site.uploads.receive(name, request.stream(), booked(site, who))
     except (TooLargeError, MultiPartException) as error:
         raise UserError("The upload is larger than this server takes, or broken.", "Send less.") from error
-    return await run_in_threadpool(_keep, site, who, received)
+    return await run_in_threadpool(_answer, site, who, received)
 
 
 @router.get("/uploads", responses=gives(UploadList))
-def uploads(site: SiteOf, who: Me, limit: Limit = 50) -> Response:
-    """What you have sent, newest first."""
-    return answer({"items": site.client.store.service.uploads(who.name, None, limit)})
+def uploads(site: SiteOf, who: Me, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """What you have sent, that of the latest use first."""
+    found = site.client.store.service.uploads.page(who.name, _read(cursor), limit)
+    return answer({"items": found, "next": repr(found[-1].at) if len(found) == limit else None})
 
 
 @router.get("/uploads/{upload_id}", responses=gives(UploadAnswer))
 def upload(upload_id: UploadId, site: SiteOf, who: Me) -> Response:
-    """One upload, and what is in it."""
-    found = site.client.store.service.upload(upload_id, None if who.is_admin else who.name)
+    """One upload, and what is in it; it is renewed, so that a job may be made of it."""
+    owner = None if who.is_admin else who.name
+    found = site.client.store.service.uploads.use(upload_id, owner, time.time())
     return answer({"upload": found, "contents": site.uploads.contents(found.id)})
 
 
-async def _from_form(site: Site, request: Request, name: str) -> Received:
+def booked(site: Site, who: Actor) -> Callable[[Received], None]:
+    """Writes down that somebody has sent something."""
+
+    def book(received: Received) -> None:
+        site.client.store.service.uploads.add(_upload(who, received))
+
+    return book
+
+
+async def _from_form(site: Site, request: Request, name: str, who: Actor) -> Received:
     async with request.form(max_files=1, max_fields=20) as form:
         file = next((value for value in form.values() if isinstance(value, UploadFile)), None)
         if file is None:
             raise UserError("The form holds no file.")
-        return await site.uploads.receive(file.filename or name, _chunks(file))
+        return await site.uploads.receive(file.filename or name, _chunks(file), booked(site, who))
 
 
 async def _chunks(file: UploadFile) -> AsyncIterator[bytes]:
@@ -88,8 +100,17 @@ async def _chunks(file: UploadFile) -> AsyncIterator[bytes]:
         yield chunk
 
 
-def _keep(site: Site, who: Actor, received: Received) -> Response:
-    kept = Upload(received.id, who.name, received.name, received.bytes, time.time())
-    site.client.store.service.add_upload(kept)
+def _upload(who: Actor, received: Received) -> Upload:
+    return Upload(received.id, who.name, received.name, received.bytes, time.time())
+
+
+def _answer(site: Site, who: Actor, received: Received) -> Response:
     site.note(who.name, "upload", received.id, received.name)
-    return answer({"upload": kept, "contents": site.uploads.contents(kept.id)}, 201)
+    return answer({"upload": _upload(who, received), "contents": site.uploads.contents(received.id)}, 201)
+
+
+def _read(cursor: str | None) -> float | None:
+    try:
+        return float(cursor) if cursor else None
+    except ValueError:
+        raise UserError(f"'{(cursor or '')[:40]}' is no cursor of a list.") from None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,15 +12,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from mlcd import registry
-from mlcd.core.accounts import Upload
 from mlcd.core.machines import Offer
 from mlcd.errors import MlcdError
+from mlcd.web.api.uploads import booked
 from mlcd.web.pages.examples import Example, example, examples, read_keys
 from mlcd.web.pages.lists import clouds_of
 from mlcd.web.pages.rendering import page
 from mlcd.web.site import Site
 from mlcd.web.submission import Body
-from mlcd.web.who import Actor, Maker, SiteOf
+from mlcd.web.uploads import Received
+from mlcd.web.who import Maker, SiteOf
 from mlcd.web.wire import answer
 
 router = APIRouter()
@@ -61,7 +62,7 @@ def new(request: Request, site: SiteOf, who: Maker) -> Response:
         clouds=clouds_of(site),
         cloud=site.client.settings.cloud,
         examples=examples(),
-        uploads=site.client.store.service.uploads(who.name, None, 20),
+        uploads=site.client.store.service.uploads.page(who.name, None, 20),
         secrets=list(site.client.store.service.secrets(who.name)),
         instances=sorted({offer.instance.name for offer in _offers(site)}),
         upload_bytes=site.serve.upload_bytes,
@@ -78,15 +79,13 @@ def read(sent: FileText, _who: Maker) -> Response:
 async def take_example(name: str, site: SiteOf, who: Maker) -> Response:
     """An example as an upload of one's own, with its job file."""
     chosen = example(name)
-    received = await site.uploads.receive(f"{name}.tar", _chunks(chosen.packed()))
-    kept = Upload(received.id, who.name, received.name, received.bytes, time.time())
-    return await run_in_threadpool(_keep, site, who, chosen, kept)
+    received = await site.uploads.receive(f"{name}.tar", _chunks(chosen.packed()), booked(site, who))
+    return await run_in_threadpool(_taken, site, chosen, received)
 
 
-def _keep(site: Site, _who: Actor, chosen: Example, kept: Upload) -> Response:
-    site.client.store.service.add_upload(kept)
+def _taken(site: Site, chosen: Example, received: Received) -> Response:
     job: dict[str, Any] = {key: value for key, value in chosen.job().items() if key != "workdir"}
-    return answer({"job": job, "upload": kept, "contents": site.uploads.contents(kept.id)})
+    return answer({"job": job, "upload": asdict(received), "contents": site.uploads.contents(received.id)})
 
 
 async def _chunks(content: bytes) -> AsyncIterator[bytes]:
