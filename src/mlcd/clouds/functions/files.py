@@ -64,6 +64,8 @@ class Count:
     lost_steps: float = 0.0
     samples: float = 0.0  # in this generation
     steps: float = 0.0
+    process: str = ""  # that counts in this generation
+    past: str = ""  # that counted before: what comes late of it is no longer counted
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from mlcd.clouds.checkpoints import prune
 from mlcd.clouds.functions.files import Count, State, Stint
@@ -90,13 +91,14 @@ def shifted(progress: str, rank: int, state: State) -> tuple[str, State]:
     """
     lines: list[str] = []
     for text in progress.splitlines():
-        line = _parsed(text)
-        if line is None:
+        line, count = _parsed(text), state.count_of(rank)
+        if line is None or line.get("process") == count.past != "":
             continue
-        count = state.count_of(rank)
         line["samples"] = max(0.0, line["samples"] - count.lost_samples)
         line["steps"] = max(0.0, line["steps"] - count.lost_steps)
-        state = state.with_count(rank, replace(count, samples=line["samples"], steps=line["steps"]))
+        process = str(line.get("process", ""))
+        counted = replace(count, samples=line["samples"], steps=line["steps"], process=process)
+        state = state.with_count(rank, counted)
         lines.append(json.dumps(line) + "\n")
     return "".join(lines), state
 
@@ -110,11 +112,11 @@ def restarted(state: State, ranks: int, samples: float) -> State:
         lost_samples = before_samples - samples / ranks
         per_sample = before_steps / before_samples if before_samples else 0.0
         fresh = Count(before_samples, before_steps, lost_samples, round(lost_samples * per_sample))
-        state = state.with_count(rank, fresh)
+        state = state.with_count(rank, replace(fresh, past=count.process or count.past))
     return state
 
 
-def _parsed(text: str) -> dict[str, float] | None:
+def _parsed(text: str) -> dict[str, Any] | None:
     try:
         line = json.loads(text)
         return {**line, "samples": float(line["samples"]), "steps": float(line["steps"])}

@@ -169,7 +169,7 @@ class Scheduling:
     def _again(self, again: Again) -> Finish | None:
         """Begin the next generation, unless too many were in vain."""
         checkpoint = self._bring_checkpoint()
-        vain = self._state.vain + 1 if checkpoint == self._state.checkpoint else 0
+        vain = self._vain(again, checkpoint)
         if again.losses and vain > VAIN_LOSSES:
             return Finish(TaskState.LOST, f"{vain} restarts in a row came to nothing; the last: {again.why}")
         if not again.losses and vain > VAIN_TIMES:
@@ -181,6 +181,13 @@ class Scheduling:
         self._servers.revive()
         self._begin_generation(again.ranks, checkpoint)
         return None
+
+    def _vain(self, again: Again, checkpoint: str) -> int:
+        """Restarts in a row without a newer checkpoint; a function that had but the rest of its time does not count."""
+        if checkpoint != self._state.checkpoint:
+            return 0
+        fresh = all(stint.generation == self._state.generation for stint in self._state.stints)
+        return self._state.vain + (1 if fresh or again.losses else 0)
 
     def _begin_generation(self, ranks: tuple[int, ...], checkpoint: str) -> None:
         """Write down what is going to be, order it, and invoke."""

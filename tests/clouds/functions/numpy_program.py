@@ -1,0 +1,63 @@
+"""Linear regression on any number of functions: the program that the tests train.
+
+It is sent to the functions as it is. The order of the data comes from mlcd.ElasticSampler, the gradients go through
+mlcd.sync, and the ranks agree on the step at which they end with the same all-reduce that carries the gradients.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+
+import mlcd
+from mlcd.sync import join
+
+SAMPLES, FEATURES, BATCH, RATE = 256, 8, 32, 0.05
+STEPS = int(os.environ.get("STEPS", "40"))
+PAUSE = float(os.environ.get("PAUSE", "0"))
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(7)
+    inputs = random.normal(size=(SAMPLES, FEATURES))
+    return inputs, inputs @ random.normal(size=FEATURES) + 0.1 * random.normal(size=SAMPLES)
+
+
+def main() -> None:
+    rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    inputs, targets = data()
+    weights, step = np.zeros(FEATURES), 0
+    folder = mlcd.last_checkpoint()
+    if folder is not None:
+        saved = np.load(folder / "state.npz")
+        weights, step = saved["weights"], int(saved["step"])
+    sampler = mlcd.ElasticSampler(SAMPLES, seed=3, batch_size=BATCH, rank=rank, world_size=ranks)
+    sampler.load_state_dict({"samples_seen": step * BATCH})
+    first = step
+    with join() as group:
+        print(f"rank {rank} begins at step {step}", flush=True)
+        stop = False
+        while step < STEPS and not stop:
+            share = [index for index, _ in zip(sampler, range(BATCH // ranks), strict=False)]
+            errors = inputs[share] @ weights - targets[share]
+            sums = np.concatenate(
+                [inputs[share].T @ errors, [np.sum(errors**2)], [float(mlcd.stopping())]]
+            )
+            group.all_reduce([sums])
+            weights = weights - RATE * sums[:FEATURES] / BATCH
+            step += 1
+            stop = sums[-1] > 0
+            sampler.load_state_dict({"samples_seen": step * BATCH})
+            mlcd.report(step=step - first, samples=(step - first) * BATCH / ranks, loss=sums[-2] / BATCH)
+            if rank == 0:
+                print(f"step {step} loss {sums[-2] / BATCH:.15g}", flush=True)
+            if rank == 0 and (stop or step == STEPS or step % 5 == 0):
+                with mlcd.checkpoint() as place:
+                    np.savez(place / "state.npz", weights=weights, step=step)
+            time.sleep(PAUSE)
+
+
+if __name__ == "__main__":
+    main()

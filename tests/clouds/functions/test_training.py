@@ -1,0 +1,229 @@
+"""Training on functions gives what one process gives, whatever happens to the functions."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clouds.functions.task_tools import Field, log_of
+from mlcd.clouds.functions.files import read_secrets
+from mlcd.clouds.local.files import task_files
+from mlcd.clouds.local.processes import marked, seen
+from mlcd.core.task import Task, TaskState
+from mlcd.worker.checkpoints import newest_intact
+
+PROGRAM = Path(__file__).with_name("numpy_program.py")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def fields(tmp_path: Path) -> Iterator[Any]:
+    opened: list[Field] = []
+
+    def open_field(**changes: Any) -> Field:
+        opened.append(Field(tmp_path / f"home-{len(opened)}", **changes))
+        return opened[-1]
+
+    yield open_field
+    for field in opened:
+        field.end_everything()
+
+
+def training(field: Field, tmp_path: Path, **envs: str) -> Task:
+    workdir = tmp_path / "program"
+    workdir.mkdir(exist_ok=True)
+    shutil.copy(PROGRAM, workdir / "train.py")
+    return field.task("python train.py", workdir=str(workdir), envs=envs)
+
+
+def curve(log: str) -> dict[int, float]:
+    """Step → loss; a step that was done again after a loss counts as it was done last."""
+    return {int(step): float(loss) for step, loss in re.findall(r"^step (\d+) loss (\S+)$", log, re.M)}
+
+
+def one_process(tmp_path: Path, steps: int) -> dict[int, float]:
+    env = {**os.environ, "STEPS": str(steps)}
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM)], env=env, capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    return curve(done.stdout)
+
+
+def test_two_functions_learn_what_one_process_learns(fields: Any, tmp_path: Path) -> None:
+    field = fields()
+    task = training(field, tmp_path, STEPS="20")
+    status = field.run(task, nodes=2)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    expected = one_process(tmp_path, 20)
+    assert curve(log_of(task)) == pytest.approx(expected, rel=1e-9)
+    assert status.progress.samples == 20 * 32
+    assert [charge.what for charge in status.charges][:2] == ["2 × fn-3538mb", "requests"]
+    assert field.environments() == set()
+
+
+def test_restarts_and_kills_change_nothing_in_the_curve(fields: Any, tmp_path: Path) -> None:
+    field = fields(duration_seconds=6, margin_seconds=2.5, straggler_seconds=10.0)
+    task = training(field, tmp_path, STEPS="120", PAUSE="0.15")
+    handle = field.launch(task, nodes=2)
+    chance = random.Random(5)
+    kills = 0
+    while not (status := field.cloud.status(handle)).state.ended:
+        if kills < 2 and status.progress.steps > 30 * (kills + 1):
+            kills += kill_one(field, chance)
+        time.sleep(0.1)
+    state = field.state(handle)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    assert curve(log_of(task)) == pytest.approx(one_process(tmp_path, 120), rel=1e-9)
+    assert (kills, state.losses >= 2) == (2, True)
+    assert state.restarts - state.losses >= 5
+    assert status.progress.samples == 120 * 32
+
+
+def test_a_killed_scheduler_is_replaced_and_nothing_is_done_twice(fields: Any, tmp_path: Path) -> None:
+    field = fields(straggler_seconds=10.0)
+    task = training(field, tmp_path, STEPS="40", PAUSE="0.2")
+    handle = field.launch(task, nodes=2, TOKEN="tell-nobody")
+    field.wait(handle, lambda status: status.progress.steps >= 7)
+    before = field.state(handle)
+    os.kill(before.pid, signal.SIGKILL)
+    status = field.wait(handle)
+    after = field.state(handle)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    assert (after.pid != before.pid, after.invocations) == (True, 2)
+    assert curve(log_of(task)) == pytest.approx(one_process(tmp_path, 40), rel=1e-9)
+    assert read_secrets(task_files(field.cloud.home, handle)) == {}
+    everything = [path for path in field.home.rglob("*") if path.is_file()]
+    assert not [path for path in everything if b"tell-nobody" in path.read_bytes()]
+
+
+def test_a_killed_scheduler_of_one_function_loses_not_even_a_step(fields: Any, tmp_path: Path) -> None:
+    field = fields()
+    task = training(field, tmp_path, STEPS="25", PAUSE="0.2")
+    handle = field.launch(task)
+    field.wait(handle, lambda status: status.progress.steps >= 4)
+    os.kill(field.state(handle).pid, signal.SIGKILL)
+    status = field.wait(handle)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    assert (field.state(handle).invocations, field.state(handle).generation) == (1, 1)
+    assert re.findall(r"^step (\d+)", log_of(task), re.M) == [str(step) for step in range(1, 26)]
+
+
+def test_a_killed_parameter_store_is_started_again(fields: Any, tmp_path: Path) -> None:
+    field = fields(straggler_seconds=10.0)
+    task = training(field, tmp_path, STEPS="40", PAUSE="0.2")
+    handle = field.launch(task, nodes=2)
+    field.wait(handle, lambda status: status.progress.steps >= 7)
+    for pid in children(field.state(handle).pid):
+        os.kill(pid, signal.SIGKILL)
+    status = field.wait(handle)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    assert "the parameter store was lost" in log_of(task)
+    assert curve(log_of(task)) == pytest.approx(one_process(tmp_path, 40), rel=1e-9)
+
+
+def test_a_killed_service_is_started_again(fields: Any, tmp_path: Path) -> None:
+    field = fields()
+    task = training(field, tmp_path, STEPS="30", PAUSE="0.2")
+    handle = field.launch(task)
+    field.wait(handle, lambda status: status.progress.steps >= 7)
+    os.kill(service_pid(field), signal.SIGKILL)
+    status = field.wait(handle)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    assert curve(log_of(task)) == pytest.approx(one_process(tmp_path, 30), rel=1e-9)
+
+
+def test_an_object_store_that_is_away_for_a_while_costs_nothing(fields: Any, tmp_path: Path) -> None:
+    field = fields()
+    task = training(field, tmp_path, STEPS="25", PAUSE="0.2")
+    handle = field.launch(task)
+    field.wait(handle, lambda status: status.progress.steps >= 4)
+    folder = field.cloud.home / "objects" / "task-1"
+    folder.rename(folder.with_name("away"))
+    folder.write_text("no folder")  # whatever is read or written there now fails
+    time.sleep(1.5)
+    folder.unlink()
+    folder.with_name("away").rename(folder)
+    status = field.wait(handle)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    assert (field.state(handle).generation, status.progress.samples) == (1, 25 * 32)
+
+
+def test_a_program_that_saves_nothing_in_a_whole_function_is_told(fields: Any) -> None:
+    field = fields(duration_seconds=3, margin_seconds=1.0)
+    status = field.run(field.task("sleep 1000"))
+    assert status.state is TaskState.FAILED
+    assert "no checkpoint was committed" in status.reason
+
+
+def test_what_the_program_hands_back_comes_home(fields: Any, tmp_path: Path) -> None:
+    field = fields()
+    workdir = tmp_path / "program"
+    workdir.mkdir()
+    (workdir / "data.txt").write_text("42")
+    run = 'cp data.txt "$MLCD_OUTPUT_DIR"/answer; cp data.txt model.pt; echo "$TOKEN" | wc -c'
+    task = field.task(run, workdir=str(workdir))
+    status = field.run(task, TOKEN="abc")
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    outputs = Path(task.folder) / "outputs"
+    assert {path.name: path.read_text() for path in outputs.iterdir()} == {"answer": "42", "model.pt": "42"}
+    assert log_of(task).strip() == "4"
+    assert list((field.cloud.home / "objects" / "task-1").glob("[!.]*/**/*.*")) == []
+
+
+def test_more_memory_than_the_function_has_is_told(fields: Any) -> None:
+    field = fields()
+    task = field.task("python -c 'import time; x = b\"1\" * (400 << 20); time.sleep(30)'")
+    status = field.run(task, memory_mb=256)
+    assert (status.state, status.reason) == (TaskState.FAILED, "out of memory")
+
+
+def test_checkpoints_of_earlier_attempts_are_gone_on_from(fields: Any, tmp_path: Path) -> None:
+    field = fields()
+    task = training(field, tmp_path, STEPS="10")
+    assert field.run(task).state is TaskState.SUCCEEDED
+    later = Field(tmp_path / "home-later")
+    again = training(later, tmp_path, STEPS="20")
+    again = replace(again, checkpoints=task.checkpoints, samples_before=10 * 32)
+    try:
+        status = later.run(again)
+    finally:
+        later.end_everything()
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(again))
+    assert min(curve(log_of(again))) == 11
+    newest = newest_intact(Path(task.checkpoints))
+    assert newest is not None
+    assert int(np.load(newest.path / "state.npz")["step"]) == 20
+
+
+def children(pid: int) -> list[int]:
+    return [process.pid for process in seen() if process.parent == pid]
+
+
+def service_pid(field: Field) -> int:
+    known = json.loads((field.cloud.home / "service" / "service.json").read_text())
+    return int(known["pid"])
+
+
+def kill_one(field: Field, chance: random.Random) -> int:
+    """Kill every process of one function that is at work; how many functions were killed."""
+    alive = sorted(field.environments())
+    if not alive:
+        return 0
+    for pid in marked(chance.choice(alive)):
+        os.kill(pid, signal.SIGKILL)
+    return 1
