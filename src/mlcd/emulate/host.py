@@ -14,7 +14,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from mlcd.emulate.cgroups import Cgroups
-from mlcd.emulate.image import INIT, folders_to_show, write_seed
+from mlcd.emulate.image import INIT, folders_to_show, host_name, write_seed
 from mlcd.emulate.network import NAMESPACES, Link
 from mlcd.emulate.place import Place
 from mlcd.emulate.scale import HostSize
@@ -38,11 +38,6 @@ class Order:
     size: HostSize
     keys: Sequence[str] = ()
     user_data: bytes = b""
-
-    @property
-    def host_name(self) -> str:
-        """As EC2 names its machines."""
-        return f"ip-{str(self.address).replace('.', '-')}"
 
 
 @dataclass
@@ -170,7 +165,7 @@ class Host:
 
     def _write_seed(self) -> None:
         self.folder.mkdir(parents=True, mode=0o700)
-        write_seed(self.folder / "seed", self.order.host_name, str(self.order.address), self.order.keys)
+        write_seed(self.folder / "seed", self.order.address, self.order.keys)
         lines = folders_to_show(Path("/proc/self/mountinfo").read_text(), self.private, list(_python_needs()))
         (self.folder / "folders").write_text("".join(f"{line}\n" for line in lines))
         if self.order.user_data:
@@ -187,7 +182,7 @@ class Host:
             tool_environment(
                 HOST_FOLDER=str(self.folder),
                 HOST_IMAGE=str(self.place.folder / "image"),
-                HOST_NAME=self.order.host_name,
+                HOST_NAME=host_name(self.order.address),
                 HOST_DISK_MIB=str(self.order.size.disk_mib),
                 HOST_MEMORY_MIB=str(self.order.size.memory_mib),
             )

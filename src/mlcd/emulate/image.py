@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 from mlcd.emulate.system import SYSTEM_PATH
@@ -59,13 +60,20 @@ def write_image(image: Path) -> None:
     _copy("second_stage.sh", _folder(image / "usr" / "lib" / "mlcd-emulate") / "second_stage")
 
 
-def write_seed(seed: Path, host_name: str, address: str, keys: Sequence[str]) -> None:
-    """Write what one host has: its name and who may enter."""
+def write_seed(seed: Path, address: IPv4Address, keys: Sequence[str]) -> None:
+    """Write what one host has: its name and its neighbours', and who may enter."""
     etc = _folder(seed / "etc")
-    _write(etc / "hostname", f"{host_name}\n")
-    _write(etc / "hosts", f"127.0.0.1 localhost\n{address} {host_name}.ec2.internal {host_name}\n")
+    _write(etc / "hostname", f"{host_name(address)}\n")
+    neighbours = IPv4Network(f"{address}/24", strict=False).hosts()  # stands for EC2's name server
+    names = (f"{each} {host_name(each)}.ec2.internal {host_name(each)}\n" for each in neighbours)
+    _write(etc / "hosts", "127.0.0.1 localhost\n" + "".join(names))
     _write(etc / "resolv.conf", "")
     _write(_folder(etc / "ssh") / "authorized_keys", "".join(f"{key.strip()}\n" for key in keys))
+
+
+def host_name(address: IPv4Address) -> str:
+    """As EC2 names its machines."""
+    return f"ip-{str(address).replace('.', '-')}"
 
 
 def folders_to_show(table: str, hidden: Sequence[Path], needed: Sequence[Path]) -> list[str]:

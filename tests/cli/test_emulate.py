@@ -1,0 +1,58 @@
+"""emulate: what the command says where no emulation can or does run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cli.fake_client import Command
+
+
+def test_status_of_nothing_says_how_to_start(mlcd: Command, tmp_path: Path) -> None:
+    done = mlcd("emulate", "status", "--dir", str(tmp_path))
+    assert done.code == 102
+    assert "mlcd emulate up --name default" in done.err
+
+
+def test_a_fault_needs_an_emulation(mlcd: Command, tmp_path: Path) -> None:
+    assert mlcd("emulate", "fault", "slow", "10.72.0.4", "--dir", str(tmp_path)).code == 102
+
+
+def test_a_bad_name_is_refused(mlcd: Command, tmp_path: Path) -> None:
+    done = mlcd("emulate", "up", "--name", "My Lab", "--dir", str(tmp_path))
+    assert done.code == 2
+    assert "cannot be called 'My Lab'" in done.err
+
+
+def test_without_root_nothing_starts(mlcd: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    for command in ("up", "down"):
+        done = mlcd("emulate", command, "--dir", str(tmp_path))
+        assert done.code == 2
+        assert "needs root" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can look for what an emulation left")
+def test_down_without_an_emulation_is_quiet(mlcd: Command, tmp_path: Path) -> None:
+    done = mlcd("emulate", "down", "--name", "nosuch", "--dir", str(tmp_path))
+    assert (done.code, done.out) == (0, "Nothing is left of nosuch.\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gets as far")
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--network", "10.72.0.0/99", "no range of addresses"),
+        ("--network", "10.72.0.0/24", "has not the size /16"),
+        ("--vcpus-per-core", "0", "larger than this computer"),
+    ],
+)
+def test_senseless_options_are_refused(
+    mlcd: Command, tmp_path: Path, option: str, value: str, said: str
+) -> None:
+    done = mlcd("emulate", "up", "--dir", str(tmp_path), option, value)
+    assert done.code == 2
+    assert said in done.err
