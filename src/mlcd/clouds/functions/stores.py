@@ -58,5 +58,7 @@ class ParameterServers:
     def stop(self) -> None:
         """End ours; twice is quiet."""
         if self._servers is not None:
+            for process in self._servers.processes:
+                process.kill()  # it keeps nothing, and a scheduler's children do not hear a SIGTERM
             self._servers.stop()
             self._servers = None
