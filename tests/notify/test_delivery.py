@@ -14,8 +14,9 @@ from aiosmtpd.controller import Controller
 
 from mlcd.core.notices import EVERY_OCCASION, Channel, Occasion
 from mlcd.core.run import JobState
+from mlcd.errors import UserError
 from mlcd.notify import delivery
-from mlcd.notify.addresses import is_public
+from mlcd.notify.addresses import is_public, post, refuse_plainly_private
 from mlcd.notify.delivery import NotDeliveredError, deliver, signature
 from mlcd.notify.messages import Message
 from mlcd.notify.occurrences import Occurrence
@@ -142,10 +143,60 @@ def test_private_addresses_are_refused_where_they_must_be(host: str) -> None:
         ("::ffff:10.0.0.1", False),
         ("2002:0a00:0001::1", False),
         ("64:ff9b::a00:1", False),
+        ("64:ff9b:1::a00:1", False),
+        ("::10.0.0.1", False),
+        ("fec0::1", False),
+        ("fd00:ec2::254", False),
+        ("3fff::1", False),
+        ("168.63.129.16", False),  # the inside of Azure
+        ("192.0.0.192", False),  # that of Oracle's cloud
+        ("not an address", False),
     ],
 )
 def test_what_is_public_is_known(address: str, public: bool) -> None:
     assert is_public(address) is public
+
+
+def test_the_address_that_was_judged_is_the_one_that_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that stands for a public address when it is judged, and for a private one a moment later."""
+    answers, connected = iter(["93.184.216.34", "127.0.0.1", "127.0.0.1"]), []
+
+    def look_up(_host: str, port: int, **_options: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
+
+    def connect(address: tuple[str, int], _timeout: float) -> socket.socket:
+        connected.append(address)
+        raise ConnectionRefusedError("nobody is there")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with pytest.raises(ConnectionRefusedError):
+        post("http://rebinds.example.org/", b"{}", {}, 1.0, anywhere=False)
+    assert connected == [("93.184.216.34", 80)]
+
+
+def test_a_name_with_any_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, 80)) for each in ("93.184.216.34", "10.0.0.1")
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_words, **_options: found)
+    assert "address of this network" in why_not(webhook("http://both.example.org/", anywhere=False))
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "0x7f.1", "2130706433", "[::1]", "localhost", "LOCALHOST.", "a.localhost", "db.internal"],
+)
+def test_a_plainly_private_address_is_known_without_asking_anyone(host: str) -> None:
+    with pytest.raises(UserError, match="address of this network"):
+        refuse_plainly_private(f"http://{host}:8080/hook")
+
+
+@pytest.mark.parametrize(
+    "host", ["example.org", "93.184.216.34", "[2606:2800:220:1::1]", "internal.example.org"]
+)
+def test_others_are_judged_later(host: str) -> None:
+    refuse_plainly_private(f"https://{host}/hook")
 
 
 class Mailbox:

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from httpx import Response
 
 from mlcd.api import Client
-from mlcd.settings import LocalSettings, Settings
+from mlcd.settings import LocalSettings, NotifySettings, Settings
 from mlcd.store import open_store
 from mlcd.web.app import create_app
 from mlcd.web.passwords import digest
@@ -22,6 +22,7 @@ from mlcd.web.site import Site, open_site
 PASSWORD = "correct horse battery"
 API = "/api/v1"
 BOSS = "boss"
+NO_NOTICES = NotifySettings()
 
 
 @cache
@@ -32,11 +33,11 @@ def _empty_database() -> bytes:
         return (Path(folder) / "mlcd.db").read_bytes()
 
 
-def open_test_site(home: Path, **options: Any) -> Site:
+def open_test_site(home: Path, notify: NotifySettings = NO_NOTICES, **options: Any) -> Site:
     """A site with accounts, of which there are none yet."""
     home.mkdir(parents=True)
     (home / "mlcd.db").write_bytes(_empty_database())
-    settings = Settings(home=home, local=LocalSettings(usd_per_core_hour=1.0, cores=2))
+    settings = Settings(home=home, local=LocalSettings(usd_per_core_hour=1.0, cores=2), notify=notify)
     wanted = ServeSettings(
         **{
             "accounts": True,

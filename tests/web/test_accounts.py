@@ -9,6 +9,7 @@ import pytest
 
 from mlcd.engine.secrets import read_secrets
 from mlcd.errors import UserError
+from mlcd.settings import NotifySettings
 from mlcd.web.passwords import digest
 from mlcd.web.settings import wants_accounts
 from mlcd.web.site import Site
@@ -250,3 +251,21 @@ def test_a_stored_secret_is_never_read_back_and_reaches_the_job_that_names_it(
     assert bob("POST", "/jobs", {"job": named}).status_code == 422
     assert ada("DELETE", "/secrets/KEY").status_code == 204
     assert ada("POST", "/jobs", {"job": named}).status_code == 422
+
+
+def test_a_job_of_an_account_may_not_have_this_network_asked(site: Site, boss: Person) -> None:
+    ada = hire(site, boss, "webby")
+    for address in ("http://127.0.0.1:9/x", "http://169.254.169.254/latest/", "https://vault.internal/"):
+        for sent in (address, {"slack": address}, [{"webhook": address}]):
+            answer = ada("POST", "/jobs", {"job": {**JOB, "on_event": sent}})
+            assert answer.status_code == 400, (address, answer.text)
+            assert "address of this network" in answer.text
+            assert ada("POST", "/check", {"job": {**JOB, "on_event": sent}}).status_code == 400
+    ada.post("/jobs", {"job": {**JOB, "on_event": ["https://example.org/hook", "ada@localhost.org"]}})
+
+
+def test_an_admin_may_allow_it(tmp_path: Path) -> None:
+    site = open_test_site(tmp_path / "home", notify=NotifySettings(allow_private=True))
+    ada = hire(site, set_up(site), "ada")
+    ada.post("/jobs", {"job": {**JOB, "on_event": "http://127.0.0.1:9/x"}})
+    site.close()

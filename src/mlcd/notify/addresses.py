@@ -13,6 +13,15 @@ from urllib.parse import urlsplit
 
 from mlcd.errors import UserError
 
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")  # IPv4 addresses behind a translator
+_GLOBAL_IPV6 = ipaddress.IPv6Network("2000::/3")  # all that has ever been given out to the public
+_DOCUMENTS = ipaddress.IPv6Network("3fff::/20")  # examples in books, RFC 9637
+_INSIDE = (  # what looks public, and is the inside of a cloud
+    ipaddress.IPv4Network("168.63.129.16/32"),  # Azure
+    ipaddress.IPv4Network("192.0.0.0/24"),  # of protocols, RFC 6890; Oracle
+)
+_OWN_NAMES = (".localhost", ".local", ".internal", ".home.arpa")
+
 MOST_ANSWER_BYTES = 64 * 1024  # of an answer nothing but its status matters
 
 
@@ -67,15 +76,35 @@ def _exchange(
     return Answer(answer.status, answer.reason)
 
 
+def refuse_plainly_private(url: str) -> None:
+    """Raise UserError if a URL names an address of this network as it stands there.
+
+    What a name stands for is judged when it is connected to, not here: it may be another address by then.
+    """
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    try:
+        numbers = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except OSError:  # a name
+        public = host != "localhost" and not host.endswith(_OWN_NAMES)
+    else:
+        public = all(is_public(str(info[4][0])) for info in numbers)
+    if not public:
+        raise _private(host)
+
+
 def _place(host: str, port: int, anywhere: bool) -> tuple[str, int]:
     """The address of a host; a private one is refused unless anything goes."""
     found = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     if not anywhere and not all(is_public(address) for address in found):
-        raise UserError(
-            f"'{host}' is an address of this network, which jobs of accounts may not have asked.",
-            "An admin may allow it: allow_private in the settings of [notify].",
-        )
+        raise _private(host)
     return found[0], port
+
+
+def _private(host: str) -> UserError:
+    return UserError(
+        f"'{host}' is an address of this network, which jobs of accounts may not have asked.",
+        "An admin may allow it: allow_private in the settings of [notify].",
+    )
 
 
 def is_public(address: str) -> bool:
@@ -86,8 +115,9 @@ def is_public(address: str) -> bool:
         return False
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        if ip in _TRANSLATED:
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if inner is not None:
             return is_public(str(inner))
-        if ip in ipaddress.ip_network("64:ff9b::/96"):  # an IPv4 address behind a translator
-            return is_public(str(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)))
-    return ip.is_global and not ip.is_multicast
+        return ip in _GLOBAL_IPV6 and ip.is_global and ip not in _DOCUMENTS
+    return ip.is_global and not ip.is_multicast and not any(ip in inside for inside in _INSIDE)

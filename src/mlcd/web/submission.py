@@ -14,8 +14,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from mlcd.core.job import Job
 from mlcd.core.jobfile import LoadedJob
+from mlcd.core.notices import Channel
 from mlcd.errors import InvalidJobError, UserError
+from mlcd.notify.addresses import refuse_plainly_private
 from mlcd.web.site import Site
 from mlcd.web.who import Actor
 
@@ -78,6 +81,7 @@ def load(site: Site, who: Actor, sent: Submission) -> LoadedJob:
         base=Path("/nonexistent"),
     )
     _refuse_cloud(site, sent.cloud or loaded.job.cloud)
+    _refuse_private_webhooks(site, loaded.job)
     return loaded
 
 
@@ -158,6 +162,15 @@ def _refuse_cloud(site: Site, name: str) -> None:
         raise UserError(
             f"Jobs may not run on '{name}' here.", f"Take one of: {', '.join(site.serve.clouds)}."
         )
+
+
+def _refuse_private_webhooks(site: Site, job: Job) -> None:
+    """Said at once where it can be seen; addresses behind names and secrets are judged when they are asked."""
+    if not site.serve.accounts or site.client.settings.notify.allow_private:
+        return
+    for recipient in job.on_event:
+        if recipient.channel is not Channel.EMAIL and not recipient.secret_names:
+            refuse_plainly_private(recipient.address)
 
 
 def _refuse_unsound(data: Any, depth: int) -> None:
