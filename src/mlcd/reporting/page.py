@@ -15,6 +15,7 @@ from mlcd.reporting.belief_figures import belief_figures, panels_left_out
 from mlcd.reporting.figures import Figure
 from mlcd.reporting.gauges import head
 from mlcd.reporting.html import Html, data, join, tag
+from mlcd.reporting.kinds import kinds_section
 from mlcd.reporting.search_figures import order_figure, time_cost_figure
 from mlcd.reporting.training_figures import training_figures
 
@@ -54,6 +55,7 @@ def _sections(story: JobStory) -> Iterable[Html]:
     yield _section(
         "The choice", sections.words_section(story), _charts("time-cost", [time_cost_figure(story)])
     )
+    yield _section("What each kind would have cost", kinds_section(story))
     yield _section(
         "The search", _charts("order", [order_figure(story)]), sections.trials_section(story), _beliefs(story)
     )

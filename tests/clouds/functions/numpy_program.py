@@ -42,9 +42,7 @@ def main() -> None:
         while step < STEPS and not stop:
             share = [index for index, _ in zip(sampler, range(BATCH // ranks), strict=False)]
             errors = inputs[share] @ weights - targets[share]
-            sums = np.concatenate(
-                [inputs[share].T @ errors, [np.sum(errors**2)], [float(mlcd.stopping())]]
-            )
+            sums = np.concatenate([inputs[share].T @ errors, [np.sum(errors**2)], [float(mlcd.stopping())]])
             group.all_reduce([sums])
             weights = weights - RATE * sums[:FEATURES] / BATCH
             step += 1

@@ -1,0 +1,62 @@
+"""What each kind of machine would have cost: virtual machines beside functions, where both were searched."""
+
+from __future__ import annotations
+
+from mlcd.core.units import show_duration, show_usd
+from mlcd.core.view import JobStory
+from mlcd.reporting.html import Html, Row, join, table, tag
+from mlcd.reporting.prospects import Prospect, prospects
+
+_NAMES = {"vm": "virtual machines", "function": "functions"}
+
+
+def kinds_section(story: JobStory) -> Html:
+    """The best of each kind, in the light of the goal; nothing where there is but one."""
+    best = best_of_each_kind(story)
+    if len(best) < 2:
+        return Html("")
+    plan = story.view.record.plan
+    taken = plan.deployment.offer.kind if plan is not None else ""
+    rows = [
+        Row(
+            "chosen" if kind == taken else "",
+            _NAMES.get(kind, kind) + (" ★" if kind == taken else ""),
+            prospect.deployment,
+            show_duration(prospect.seconds),
+            show_usd(prospect.usd),
+            "measured" if prospect.measured else "believed",
+        )
+        for kind, prospect in best.items()
+    ]
+    head = ("", "the best of them", "training", "its cost", "known how")
+    return join([table(head, rows, numbers=(2, 3)), tag("p", _in_words(best), class_="quiet")])
+
+
+def best_of_each_kind(story: JobStory) -> dict[str, Prospect]:
+    """Kind → what serves the goal best of it, cheapest kind first; measured ones go before believed ones."""
+    goal, search = story.view.goal, story.view.spent
+    best: dict[str, Prospect] = {}
+    for prospect in prospects(story):
+        kind = prospect.deployment.offer.kind
+        totals = prospect.total(search)
+        rank = (not prospect.measured, goal.value(totals.seconds, totals.usd))
+        known = best.get(kind)
+        if known is None or rank < (not known.measured, _value(story, known)):
+            best[kind] = prospect
+    return dict(sorted(best.items(), key=lambda item: item[1].usd))
+
+
+def _value(story: JobStory, prospect: Prospect) -> float:
+    totals = prospect.total(story.view.spent)
+    return story.view.goal.value(totals.seconds, totals.usd)
+
+
+def _in_words(best: dict[str, Prospect]) -> str:
+    (cheap, one), (dear, other) = list(best.items())[:2]
+    factor = other.usd / one.usd if one.usd > 0 else 0.0
+    slower = one.seconds / other.seconds if other.seconds > 0 else 0.0
+    pace = f"{slower:.1f} times as long" if slower >= 1 else f"{1 / max(slower, 1e-9):.1f} times shorter"
+    return (
+        f"{_NAMES.get(dear, dear).capitalize()} would have cost {factor:.1f} times as much as "
+        f"{_NAMES.get(cheap, cheap)}, which take {pace}."
+    )
