@@ -19,12 +19,11 @@ from mlcd.search.auto_board import Board, believe_study, set_up
 from mlcd.search.auto_failures import forbidden
 from mlcd.search.auto_features import Bools, Floats, Rows
 from mlcd.search.auto_laws import Prior
-from mlcd.search.auto_scene import Outlook, Scene, look, scene_of
+from mlcd.search.auto_scene import SURPRISE, Outlook, Scene, look, scene_of
 from mlcd.search.auto_shortlist import Shortlist, shortlist
 from mlcd.search.auto_worth import gains
 
 _GIVE_UP_FAILING = 0.9  # chance of failure everywhere, when nothing has ever run
-_SURPRISE = 0.5  # standard deviation of log throughput beyond all beliefs
 _HOPELESS_GAP = 2.0  # in log throughput: all would have to be seven times as fast …
 _HOPELESS_PROBES = 12  # fewer make no such belief trustworthy
 _HOPELESS_SD = 3.0  # … as at the very best of what is believed
@@ -103,7 +102,7 @@ def _last_hope(board: Board, scene: Scene, now: Outlook, places: Rows) -> Deploy
     if not _some_hope(board, scene, places):
         return Stop(None, reasons.nothing_works(study))
     gaps = board.beliefs.mean[scene.rows[places]] - scene.stakes.take(places).required_after_probe()
-    likeliest = int(np.argmax(gaps / np.hypot(now.sd[places], _SURPRISE)))
+    likeliest = int(np.argmax(gaps / np.hypot(now.sd[places], SURPRISE)))
     out_of_reach = np.max(gaps + _HOPELESS_SD * now.sd[places]) < -_HOPELESS_GAP
     if out_of_reach and len(study.trials) >= _HOPELESS_PROBES:
         return Stop(None, reasons.out_of_reach(study))

@@ -2,9 +2,9 @@
 
 Glossary (N deployments of the space):
     measured     the program ran there: (N,)
-    open         may be tried: not tried, not pending, and the reserve stays whole: (N,)
+    open         may be tried: not tried, not pending, and a reserve stays whole: (N,)
     next         may be tried now: the open ones, and of these the cheap ones for the first probe: (N,)
-    reserve      what the training on the best measured deployment takes, at the slow end of what is believed
+    reserve      what the training on a measured deployment takes, at the slow end of what is believed
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mlcd.search.auto_laws import Prior, reference_of
 from mlcd.search.auto_model import TYPICAL_ERROR, Beliefs, Evidence, believe
 from mlcd.search.auto_scene import RISK_SD
 from mlcd.search.auto_stakes import Stakes, stakes_of
-from mlcd.search.limits import PROBE_SURCHARGE, best_feasible, room_for_probes, slow_total
+from mlcd.search.limits import PROBE_SURCHARGE, room_for_probes
 
 _USUAL_SECONDS = 12 * 3600.0  # of a training on a large deployment, where no limit hints at it
 _FIRST_SHARE = 0.25  # of the open probes, by price, from which the first is taken
@@ -117,38 +117,27 @@ def _cheap(open_: Bools, stakes: Stakes) -> Bools:
 
 
 def _keeps_reserve(board: Board) -> Bools:
-    """Which probes leave both limits whole, with the training on the best deployment in hand: (N,)."""
-    stakes = board.stakes
+    """Which probes leave the training on some measured deployment within both limits: (N,).
+
+    It need not be the best one: whether a probe is worth losing that is weighed in auto_worth.
+    """
+    study, stakes = board.study, board.stakes
     if not stakes.goal.limited:
         return np.ones(len(stakes.usd), dtype=bool)
-    seconds, usd = _room(board)
-    within: Bools = stakes.probe_seconds * PROBE_SURCHARGE <= seconds
-    return within & (stakes.probe_usd * PROBE_SURCHARGE <= usd)
-
-
-def _room(board: Board) -> tuple[float, float]:
-    """Seconds and dollars that a probe may take."""
-    study = board.study
-    held = best_feasible(study)
-    if held is not None:
-        total = slow_total(study, held)
-        if not study.goal.allows(total.seconds, total.usd):
-            held = None
-    room = room_for_probes(study, held)
-    reserve = _reserve(board)
     free = room_for_probes(study, None)
-    return min(room.seconds, free.seconds - reserve[0]), min(room.usd, free.usd - reserve[1])
+    reserves = _reserves(board) or [(0.0, 0.0)]
+    seconds, usd = (PROBE_SURCHARGE * each for each in (stakes.probe_seconds, stakes.probe_usd))
+    kept = [(seconds <= free.seconds - held[0]) & (usd <= free.usd - held[1]) for held in reserves]
+    some: Bools = np.any(kept, axis=0)
+    return some
 
 
-def _reserve(board: Board) -> tuple[float, float]:
-    """Seconds and dollars of the training on the best measured deployment that surely keeps the limits."""
+def _reserves(board: Board) -> list[tuple[float, float]]:
+    """Seconds and dollars of the training on each measured deployment that surely keeps the limits."""
     stakes, rows = board.stakes, np.flatnonzero(board.measured)
-    mean, sd = board.beliefs.mean, board.beliefs.sd
-    slow = mean[rows] - RISK_SD * sd[rows]
-    own = stakes.take(rows)
+    own, mean, sd = stakes.take(rows), board.beliefs.mean[rows], board.beliefs.sd[rows]
+    slow = mean - RISK_SD * sd
+    seconds = own.start_seconds + own.work * np.exp(-slow)
+    usd = own.usd * seconds / 3600.0
     safe = slow >= own.required()
-    if not safe.any():
-        return 0.0, 0.0
-    best = int(np.argmin(np.where(safe, own.value(own.work * np.exp(-mean[rows])), np.inf)))
-    seconds = own.start_seconds + float(own.work[best] * np.exp(-slow[best]))
-    return seconds, float(own.usd[best]) * seconds / 3600.0
+    return list(zip(seconds[safe].tolist(), usd[safe].tolist(), strict=True))

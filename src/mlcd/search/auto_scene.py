@@ -26,6 +26,8 @@ from mlcd.search.auto_stakes import Stakes
 RISK = 3e-3  # ε: of breaking a limit with the final choice
 RISK_SD = float(-ndtri(RISK))  # that risk in standard deviations
 MARGIN = RISK_SD * TYPICAL_ERROR  # what the noise of one measurement takes of a limit
+SURPRISE = 0.7  # standard deviation of log throughput beyond all beliefs …
+SURPRISE_CHANCE = 0.02  # … of the few deployments that are exceptions to every law
 _NOTHING = 3.0  # with limits: as bad as that many times the surest deployment
 _NO_DEPLOYMENT = 100.0  # without limits: as bad as that many times the best deployment
 
@@ -117,6 +119,18 @@ def summarize(scene: Scene, weights: Floats, surprise: Floats, slope: Floats, va
     return Outcomes(mean, sd, relative_sd, relative_time, weights @ np.exp(scene.log_scale))
 
 
+def believed(scene: Scene) -> Outcomes:
+    """What is believed now, before any probe: one outcome."""
+    hypotheses, deployments = scene.means.shape
+    return summarize(
+        scene,
+        weights=scene.weights[None],
+        surprise=np.zeros((1, hypotheses)),
+        slope=np.zeros((hypotheses, deployments)),
+        variances=scene.variances[scene.group],
+    )
+
+
 @dataclass(frozen=True)
 class Outlook:
     """What to choose if the search ended now."""
@@ -140,14 +154,7 @@ class Outlook:
 
 def look(scene: Scene) -> Outlook:
     """The outlook of a scene."""
-    hypotheses, deployments = scene.means.shape
-    here = summarize(
-        scene,
-        weights=scene.weights[None],
-        surprise=np.zeros((1, hypotheses)),
-        slope=np.zeros((hypotheses, deployments)),
-        variances=scene.variances[scene.group],
-    )
+    here = believed(scene)
     chance = here.chance(scene.stakes.required())[0] * (1.0 - scene.failing)
     value = here.value(scene.stakes, scene.stakes.work)[0]
     allowed = scene.measured & (chance >= 1.0 - RISK) if scene.stakes.goal.limited else scene.measured

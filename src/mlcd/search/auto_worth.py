@@ -7,17 +7,31 @@ Glossary (beside that of auto_scene; D probes in question):
                over the outcomes q of a probe d, that is after it and, if that pays, one more; with its price paid
                    w_h|q ∝ w_h·N(y_q; μ_h(d), v(d) + e²)
                    μ_h(j)|q = μ_h(j) + k(j, d)/(v(d) + e²)·(y_q − μ_h(d))
+    surprise   G_d once more, as if nothing were known of d but roughly: added with the chance of an exception
     doors      by how much the best possible value rises because a probe's time or money is gone: (D,)
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtr
 
 from mlcd.search.auto_features import Bools, Floats, Rows
 from mlcd.search.auto_model import TYPICAL_ERROR
-from mlcd.search.auto_scene import MARGIN, RISK, Outcomes, Outlook, Scene, best_possible, summarize
+from mlcd.search.auto_scene import (
+    MARGIN,
+    RISK,
+    SURPRISE,
+    SURPRISE_CHANCE,
+    Outcomes,
+    Outlook,
+    Scene,
+    believed,
+    best_possible,
+    summarize,
+)
 from mlcd.search.auto_stakes import Stakes
 
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(7)  # of the quadrature over outcomes
@@ -31,7 +45,23 @@ def gains(scene: Scene, now: Outlook, covariances: Floats, probes: Rows) -> Floa
     `covariances` are those of the probes with the whole scene: (G, D, J).
     """
     found = [_value_after(scene, now, covariances[:, k], int(d)) for k, d in enumerate(probes)]
-    return now.best_value - np.array(found) - _doors(scene, probes)
+    foreseen = now.best_value - np.array(found) - _doors(scene, probes)
+    return foreseen + SURPRISE_CHANCE * _surprises(scene, now, probes)
+
+
+def _surprises(scene: Scene, now: Outlook, probes: Rows) -> Floats:
+    """What each probe could save, were its deployment an exception to all laws: (D,)."""
+    here, stakes = believed(scene), scene.stakes
+    wide = replace(
+        here,
+        sd=np.hypot(here.sd, SURPRISE),
+        relative_sd=np.hypot(here.relative_sd, SURPRISE),
+        relative_time=here.relative_time * np.exp(SURPRISE**2 / 2.0),
+    )
+    value, best = wide.value(stakes, stakes.work), np.array([[now.best_value]])
+    hope = _hope(wide, stakes, np.ones((1, 1)), value, best)[0]
+    found: Floats = ((1.0 - scene.failing) * hope)[probes]
+    return found
 
 
 def _doors(scene: Scene, probes: Rows) -> Floats:
