@@ -58,8 +58,14 @@ class LoopbackMachines:
             mine[machine.id] = machine
         return list(mine.values())
 
+    def locate(self, machines: Sequence[Machine]) -> Sequence[Machine]:
+        return machines
+
     def find(self, task_id: str) -> Sequence[Machine]:
         return [machine for machine in self._all() if machine.details["task"] == task_id]
+
+    def why_gone(self, machine: Machine) -> str:
+        return ""
 
     def adopt(self, machines: Sequence[Machine], task_id: str) -> None:
         for machine in machines:
@@ -148,7 +154,7 @@ class LoopbackCloud(RemoteCloud):
     def machines(self) -> LoopbackMachines:
         return LoopbackMachines(self.home, self._options)
 
-    def options(self) -> dict[str, Any]:
+    def options(self, deployment: Deployment) -> dict[str, Any]:
         return self._options
 
     def calls(self) -> list[str]:
@@ -173,7 +179,7 @@ class Door:
     user: str
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self, deployment: Deployment) -> dict[str, Any]:
         """For LoopbackCloud."""
         return {"port": self.port, "key": str(self.key), "user": self.user}
 

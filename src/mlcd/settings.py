@@ -64,6 +64,39 @@ class FunctionsSettings:
 
 
 @dataclass(frozen=True)
+class RaySettings:
+    """An existing Ray cluster, as a cloud."""
+
+    address: str = "auto"  # of the cluster; auto: the one that runs on this computer
+    usd_per_cpu_hour: float = 0.05
+    usd_per_gpu_hour: float = 1.00
+    wait_seconds: float = 60.0  # for nodes that are busy, before there are none
+    lost_seconds: float = 20.0  # a node that gives no sign for so long is lost
+    lease_seconds: float = 300.0  # nodes that nobody has asked for so long are given back
+
+
+@dataclass(frozen=True)
+class Ec2Settings:
+    """Amazon EC2; who we are there is told by AWS's own files and variables."""
+
+    regions: str = ""  # 'us-east-1, eu-west-1'; empty: the default region of the credentials
+    types: str = ""  # 'c5.*, g5.xlarge'; empty: those that are commonly trained on
+    image: str = (
+        ""  # ami-…, or the name of a public parameter; empty: Ubuntu, with drivers where there are GPUs
+    )
+    user: str = "ubuntu"  # of the image
+    python: str = "python3"  # on the machines; 3.9 or newer
+    disk_gib: int = 64
+    ssh_from: str = "0.0.0.0/0"  # addresses from which the machines are reached, by key alone
+    lease_seconds: float = 1800.0  # a machine that nobody has heard of for that long ends itself
+    lost_seconds: float = 20.0  # one that does not answer for that long is lost
+    keep_seconds: float = 45.0  # machines wait for so long for the job's next probe; 0: never
+    start_seconds: float = 90.0  # from the launch to the first command on a machine, for the first forecasts
+    prices: str = ""  # a CSV file in the place of AWS's price list
+    max_price_age_days: float = 400.0  # of a price in such a file, or in mlcd's own list
+
+
+@dataclass(frozen=True)
 class NotifySettings:
     """Who is told of every job, and the means of telling anyone."""
 
@@ -104,7 +137,9 @@ class Settings:
     store: str = ""  # database URL; empty: SQLite in the home
     cloud: str = "local"
     local: LocalSettings = LocalSettings()
+    ec2: Ec2Settings = Ec2Settings()
     functions: FunctionsSettings = FunctionsSettings()
+    ray: RaySettings = RaySettings()
     notify: NotifySettings = NotifySettings()
     predict: PredictSettings = PredictSettings()
 
@@ -136,7 +171,9 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
 
 _SECTIONS: dict[str, Any] = {
     "local": LocalSettings,
+    "ec2": Ec2Settings,
     "functions": FunctionsSettings,
+    "ray": RaySettings,
     "notify": NotifySettings,
     "predict": PredictSettings,
 }

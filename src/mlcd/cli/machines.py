@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,12 +12,14 @@ import typer
 from mlcd.cli import options as given
 from mlcd.cli.door import client_of
 from mlcd.cli.screen import interactive, lines, note, show, show_json
-from mlcd.cli.tables import check_table, offers_table, strays_table
+from mlcd.cli.tables import check_table, findings_table, offers_table, strays_table
+from mlcd.clouds.accounts import ACCOUNTS, check_account, listed_offers
 from mlcd.core.goal import Goal
 from mlcd.core.machines import Offer
 from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import Check
 from mlcd.reporting.gauges import goal_in_words
+from mlcd.settings import read_settings
 
 
 class Order(StrEnum):
@@ -46,6 +49,10 @@ def offers(
     sort: Annotated[Order, typer.Option(help="The order.")] = Order.PRICE,
     trace: given.Trace = None,
     workload: given.Workload = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(help="List what is in a price list: a CSV of yours, or a catalog of SkyPilot's."),
+    ] = None,
     json: given.JsonFlag = False,
 ) -> None:
     """List the machines for sale.
@@ -54,9 +61,13 @@ def offers(
 
         mlcd offers
         mlcd offers --gpus 1 --max-price 2 --sort gpus
+        mlcd offers --prices ~/.sky/catalogs/v7/azure/vms.csv
     """
     where = given.place(cloud, trace, workload, None)
-    found = client_of(context).offers(where.cloud, where.options)
+    if prices is not None:
+        found = listed_offers(read_settings(), prices, where.cloud or "")
+    else:
+        found = client_of(context).offers(where.cloud, where.options)
     kept = [offer for offer in found if offer.instance.gpus >= gpus and _affordable(offer, max_price)]
     kept.sort(key=_ORDERS[sort])
     if json:
@@ -77,10 +88,16 @@ def check(
 ) -> None:
     """Read a job file and say what would be tried; nothing is started and nothing spent.
 
+    With `aws` in the place of a job file: try each thing that renting machines at AWS needs.
+
     Examples:
 
         mlcd check job.yaml
+        mlcd check aws
     """
+    if str(job) in ACCOUNTS and not job.exists():
+        _check_account(json)
+        return
     client = client_of(context)
     where = given.place(cloud, trace, workload, None)
     loaded = client.load(job, envs=given.variables(env), secrets=given.secrets(secret))
@@ -112,6 +129,17 @@ def sweep(context: typer.Context, yes: given.YesFlag = False, json: given.JsonFl
             show("mlcd sweep --yes   end them")
     else:
         show_json(strays)
+
+
+def _check_account(as_json: bool) -> None:
+    """Show what was found; 1 is the exit code where something is missing."""
+    found = check_account(read_settings())
+    if as_json:
+        show_json(found)
+    else:
+        show(findings_table(found))
+    if not all(finding.ok for finding in found):
+        raise typer.Exit(1)
 
 
 def _affordable(offer: Offer, max_price: float | None) -> bool:

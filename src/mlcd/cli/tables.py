@@ -15,7 +15,7 @@ from mlcd.core.machines import Offer
 from mlcd.core.plan import Plan
 from mlcd.core.trial import Trial
 from mlcd.core.units import show_duration, show_rate, show_usd
-from mlcd.core.view import Check, JobView, Stray
+from mlcd.core.view import Check, Finding, JobView, Stray
 from mlcd.reporting.prospects import prospect_of_trial
 
 CHOSEN = "▶"
@@ -172,6 +172,15 @@ def check_table(check: Check) -> Table:
             _span([usd for _, usd in some], show_usd),
         )
     return made
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """What an account needs, and whether it is there."""
+    shown = table("", "what", "found")
+    for finding in findings:
+        mark = Text("ok", "green") if finding.ok else Text("no", "red")
+        shown.add_row(mark, finding.what, "\n".join(filter(None, (finding.detail, finding.hint))))
+    return shown
 
 
 def strays_table(strays: Sequence[Stray]) -> Table:

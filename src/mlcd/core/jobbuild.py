@@ -37,6 +37,8 @@ _IMPORTS = {
 _SCRIPT = re.compile(r"(?:^|[\s'\"=])([\w./-]+\.py)\b")
 _MODULE = re.compile(r"\s-m\s+([\w.]+)")
 
+_OUR_NAMES = {"aws": "ec2"}  # SkyPilot's name of a cloud → ours
+
 
 def build_job(keys: JobKeys, around: Surroundings) -> tuple[Job, dict[str, str]]:
     """The job, and the values of its secrets."""
@@ -115,7 +117,7 @@ def _said(keys: MachineKeys) -> dict[str, Any]:
 def _one_resources(keys: MachineKeys) -> Resources:
     cloud, region, *_ = [*keys.infra.split("/"), "", ""] if keys.infra else [keys.cloud, keys.region]
     return Resources(
-        clouds=_named_ones(cloud.lower()),
+        clouds=_named_ones(_OUR_NAMES.get(cloud.lower(), cloud.lower())),
         regions=_named_ones(region),
         instance_types=keys.instance_type,
         accelerators=keys.accelerators,

@@ -70,3 +70,13 @@ class Stray:
     owned: Owned
     why: str
     ended: bool  # whether it was told to end
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Whether one thing that a cloud needs is there, and what to do where it is not."""
+
+    what: str
+    ok: bool
+    detail: str
+    hint: str = ""

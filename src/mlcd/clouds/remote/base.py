@@ -16,7 +16,7 @@ class Machine:
     """One rented machine."""
 
     id: str
-    host: str  # where it is reached from here
+    host: str  # where it is reached from here; empty: not known yet
     address: str  # where the other nodes reach it
     billed_from: float  # seconds since the epoch
     zone: str = ""
@@ -86,8 +86,16 @@ class Machines(Protocol):
         """
         ...
 
+    def locate(self, machines: Sequence[Machine]) -> Sequence[Machine]:
+        """The same machines with their addresses, as far as these are known by now."""
+        ...
+
     def find(self, task_id: str) -> Sequence[Machine]:
         """Those of them that are still there."""
+        ...
+
+    def why_gone(self, machine: Machine) -> str:
+        """What the seller says of the end of a machine, in plain words; empty: nothing."""
         ...
 
     def adopt(self, machines: Sequence[Machine], task_id: str) -> None:

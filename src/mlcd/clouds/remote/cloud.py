@@ -64,7 +64,7 @@ class RemoteCloud:
         """The seller, for what is to be ended without a courier."""
         raise NotImplementedError
 
-    def options(self) -> dict[str, Any]:
+    def options(self, deployment: Deployment) -> dict[str, Any]:
         """What the seller needs to know in the courier's process; no secrets."""
         raise NotImplementedError
 
@@ -120,7 +120,7 @@ class RemoteCloud:
         """Nothing to let go of; what runs goes on."""
 
     def _spec(self, task: Task, deployment: Deployment) -> Spec:
-        return Spec(task, deployment, str(self.home), self.seller, self.options(), self.clock.now())
+        return Spec(task, deployment, str(self.home), self.seller, self.options(deployment), self.clock.now())
 
     def _look_after(self, files: TaskFiles) -> None:
         """See to it that the task has a courier."""

@@ -114,6 +114,11 @@ class Errand:
         self._change(machines=tuple(machines), started_at=started_at)
 
     def _connect(self) -> None:
+        """Wait until all machines have addresses, and know the way to each."""
+        while not all(machine.host for machine in self._state.machines):
+            self._check()
+            self._change(machines=tuple(self._machines.locate(self._state.machines)))
+            time.sleep(TICK_SECONDS)
         self._nodes = [
             RemoteNode(
                 rank,
@@ -231,12 +236,18 @@ class Errand:
         self._asked_at = time.monotonic()
         try:
             there = {machine.id for machine in self._machines.find(self._task.id)}
-        except CloudError:
+        except MlcdError:  # away, or credentials that have run out: the training goes on meanwhile
             return False
         gone = [node for node in nodes if node.machine.id not in there]
         if gone:
-            raise Ending(TaskState.LOST, f"the machine of node {gone[0].rank} is gone", node=gone[0].rank)
+            raise Ending(TaskState.LOST, self._farewell(gone[0]), node=gone[0].rank)
         return True
+
+    def _farewell(self, node: RemoteNode) -> str:
+        why = ""
+        with suppress(MlcdError):
+            why = self._machines.why_gone(node.machine)
+        return f"the machine of node {node.rank} is gone" + (f" ({why})" if why else "")
 
     def _each(self, act: Callable[[RemoteNode], None]) -> None:
         """Do it for all nodes side by side; raise Ending as soon as the task must end."""
@@ -352,7 +363,7 @@ class Errand:
             try:
                 self._machines.release(machines)
                 break
-            except CloudError:
+            except MlcdError:
                 traceback.print_exc()
                 if time.monotonic() > give_up_at:
                     break
@@ -364,7 +375,7 @@ class Errand:
     def _all_machines(self) -> list[Machine]:
         """Ours by our own books and by the seller's: a call that was killed may have rented some that we never saw."""
         known = {machine.id: machine for machine in self._state.machines}
-        with suppress(CloudError):
+        with suppress(MlcdError):
             known.update({machine.id: machine for machine in self._machines.find(self._task.id)})
         return list(known.values())
 
@@ -374,7 +385,7 @@ class Errand:
             return
         time.sleep(max(0.0, self._state.kept_until - time.time() - 1.0))
         kept = [machine for machine in self._state.machines if machine.id in self._state.kept]
-        with suppress(CloudError):
+        with suppress(MlcdError):  # the lease on the machines ends them all the same
             self._machines.release(unclaimed(self._home, self._task.job_id, kept))
 
     # -------------------------------------------------------------------------------------------- small things

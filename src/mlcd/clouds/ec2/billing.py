@@ -1,0 +1,78 @@
+"""What a task on EC2 has cost: each thing that AWS charges for is a line. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlcd.clouds.remote.base import Machine
+from mlcd.clouds.remote.files import Spec, State
+from mlcd.core.machines import Deployment
+from mlcd.core.task import Charge
+
+LEAST_SECONDS = 60.0  # that an instance is charged for
+USD_PER_GIB_MONTH = 0.08  # gp3
+MONTH_SECONDS = 730 * 3600.0
+USD_PER_ADDRESS_HOUR = 0.005  # public IPv4
+USD_PER_GB_OUT = 0.09  # to the internet, from the first byte: what is free each month is not counted on
+
+
+def charges(spec: Spec, state: State, now: float, disk_gib: float) -> tuple[Charge, ...]:
+    """The bill of a task at a moment, the machines first."""
+    lines = list(_lines(spec.deployment, state, now, disk_gib))
+    return (lines[0], *(line for line in lines[1:] if line.usd))
+
+
+def _lines(deployment: Deployment, state: State, now: float, disk_gib: float) -> Iterator[Charge]:
+    usd_per_second = deployment.offer.usd_per_hour / 3600.0
+    spans = [_span(machine, state, now) for machine in state.machines]
+    began = state.started_at if state.started_at is not None else now
+    seconds = max(0.0, now - began)
+    yield Charge(f"{deployment.nodes} × {deployment.offer.name}", seconds, deployment.usd(seconds))
+    short = sum(seconds - span for span in spans if seconds - span > 1.0)  # they came later, or went earlier
+    yield Charge("machines given back early", -short, -short * usd_per_second)
+    yield _spot_difference(state, spans, deployment.offer.usd_per_hour)
+    yield _kept(state, now, usd_per_second)
+    yield _paid_before(state, usd_per_second)
+    missing = sum(
+        max(0.0, LEAST_SECONDS - span - _kept_seconds(machine, state, now))
+        for machine, span in zip(state.machines, spans, strict=True)
+        if not machine.paid_until
+    )
+    yield Charge(f"minimum of {LEAST_SECONDS:.0f} s each", missing, missing * usd_per_second)
+    whole = sum(spans) + sum(_kept_seconds(machine, state, now) for machine in state.machines)
+    yield Charge("disk", whole, whole * disk_gib * USD_PER_GIB_MONTH / MONTH_SECONDS)
+    yield Charge("public addresses", whole, whole * USD_PER_ADDRESS_HOUR / 3600.0)
+    yield Charge("data out", 0.0, state.received_bytes / 1e9 * USD_PER_GB_OUT)
+
+
+def _span(machine: Machine, state: State, now: float) -> float:
+    """How long the task has had a machine."""
+    return max(0.0, state.billed_to.get(machine.id, now) - machine.billed_from)
+
+
+def _kept_seconds(machine: Machine, state: State, now: float) -> float:
+    """How long a machine waits, paid for in advance, for the next task."""
+    if machine.id not in state.kept or state.kept_until is None:
+        return 0.0
+    return max(0.0, state.kept_until - now)
+
+
+def _kept(state: State, now: float, usd_per_second: float) -> Charge:
+    seconds = sum(_kept_seconds(machine, state, now) for machine in state.machines)
+    return Charge("kept ready for the next task", seconds, seconds * usd_per_second)
+
+
+def _paid_before(state: State, usd_per_second: float) -> Charge:
+    """What an earlier task has paid in advance for machines that this one took over."""
+    seconds = sum(max(0.0, machine.paid_until - machine.billed_from) for machine in state.machines)
+    return Charge("paid while kept ready", -seconds, -seconds * usd_per_second)
+
+
+def _spot_difference(state: State, spans: list[float], usd_per_hour: float) -> Charge:
+    """Where the price of the machine's zone is not that of the offer."""
+    usd = sum(
+        (float(machine.details["usd_per_hour"]) - usd_per_hour) * span / 3600.0
+        for machine, span in zip(state.machines, spans, strict=True)
+        if "usd_per_hour" in machine.details
+    )
+    return Charge("spot price of the zone", 0.0, usd if abs(usd) > 1e-12 else 0.0)

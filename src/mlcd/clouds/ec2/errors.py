@@ -1,0 +1,111 @@
+"""What AWS's errors mean to the user, translated here and nowhere else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mlcd.errors import CloudError, MissingExtraError, MlcdError, NoCapacityError, UserError
+
+_CAPACITY = {
+    "InsufficientInstanceCapacity",
+    "InsufficientHostCapacity",
+    "InsufficientCapacity",
+    "InsufficientFreeAddressesInSubnet",
+    "SpotMaxPriceTooLow",
+    "Unsupported",
+}
+_QUOTA = {
+    "VcpuLimitExceeded",
+    "InstanceLimitExceeded",
+    "MaxSpotInstanceCountExceeded",
+    "MaxSpotFleetRequestCountExceeded",
+    "AddressLimitExceeded",
+    "VolumeLimitExceeded",
+}
+_CREDENTIALS = {
+    "AuthFailure",
+    "InvalidClientTokenId",
+    "UnrecognizedClientException",
+    "SignatureDoesNotMatch",
+    "InvalidAccessKeyId",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "RequestExpired",
+    "InvalidUserID.NotFound",
+}
+_FORBIDDEN = {"UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "OptInRequired"}
+_THROTTLED = {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"}
+
+LOGIN = "Log in with `aws sso login` or `aws configure`, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
+CHECK = "`mlcd check aws` tries each permission."
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raise what AWS refuses in our own words; `doing` completes 'AWS refused to …'."""
+    boto = load_botocore()
+    try:
+        yield
+    except boto.exceptions.ClientError as error:
+        raise in_words(doing, _code(error), str(error.response["Error"].get("Message", error))) from error
+    except (boto.exceptions.NoCredentialsError, boto.exceptions.PartialCredentialsError) as error:
+        raise UserError(f"There are no AWS credentials: {error}.", LOGIN) from error
+    except boto.exceptions.NoRegionError as error:
+        raise UserError("No AWS region is set.", "Set AWS_REGION, or ec2.regions in the settings.") from error
+    except boto.exceptions.BotoCoreError as error:
+        raise CloudError(f"AWS could not be asked to {doing}: {error}", "Is the network there?") from error
+
+
+def in_words(doing: str, code: str, message: str) -> MlcdError:
+    """The error that an error code of AWS stands for."""
+    if code in _CAPACITY:
+        return NoCapacityError(
+            f"EC2 has no room to {doing}: {message}", "Another zone, region or type may have."
+        )
+    if code in _QUOTA:
+        return NoCapacityError(
+            f"The account's quota does not allow to {doing}: {message}",
+            "Ask for more in the Service Quotas console, or use fewer or smaller machines.",
+        )
+    if code in _CREDENTIALS:
+        return UserError(f"AWS does not accept the credentials ({code}): {message}", LOGIN)
+    if code in _FORBIDDEN:
+        return UserError(f"The AWS account may not {doing}: {_permission(message)}", CHECK)
+    if code in _THROTTLED:
+        return CloudError(
+            f"AWS was asked too often to {doing}, and kept refusing.", "Try again a little later."
+        )
+    if code.startswith("InvalidAMIID"):
+        return UserError(f"There is no such image: {message}", "Mend ec2.image in the settings.")
+    return CloudError(f"AWS refused to {doing} ({code}): {message}")
+
+
+def code_of(error: BaseException | None) -> str:
+    """The error code of AWS behind one of our errors; empty: there is none."""
+    cause = error.__cause__ if error is not None else None
+    return _code(cause) if cause is not None and hasattr(cause, "response") else ""
+
+
+def _code(error: BaseException) -> str:
+    return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
+
+
+def _permission(message: str) -> str:
+    """The permission that is missing, where the message names it."""
+    found = re.search(r"perform:? ([\w-]+:\w+)", message)
+    short = message.split("Encoded authorization")[0].strip()
+    return f"the permission {found[1]} is missing. {short}" if found else short
+
+
+def load_botocore() -> Any:
+    """botocore, which comes with the extra."""
+    try:
+        import botocore.exceptions
+    except ImportError as error:
+        raise MissingExtraError(
+            "EC2 needs boto3, which is not installed.", "pip install 'mlcd[ec2]'"
+        ) from error
+    return botocore

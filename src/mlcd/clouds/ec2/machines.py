@@ -1,0 +1,264 @@
+"""Rents, finds and gives back instances, for the courier of one task."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mlcd.clouds.ec2.account import Account
+from mlcd.clouds.ec2.boot import BASE, CONTROL, POWER_OFF, boot_script
+from mlcd.clouds.ec2.errors import code_of, translated
+from mlcd.clouds.ec2.ground import allowing, image, key_name, placement_group, security_group, subnets
+from mlcd.clouds.ec2.prices import spot_prices
+from mlcd.clouds.remote.base import Machine, Notes, Reach
+from mlcd.clouds.remote.ssh import SshReach
+from mlcd.core.machines import Deployment
+from mlcd.errors import NoCapacityError
+from mlcd.settings import Ec2Settings
+
+NOTICE_URL = "http://169.254.169.254"
+ALIVE = ["pending", "running"]
+JOB, TASK, LEASE = "mlcd:job", "mlcd:task", "mlcd:lease"
+KEY = "key"
+
+
+class Ec2Machines:
+    """The instances of an account, found again by their tags."""
+
+    control = CONTROL
+    notice_url = NOTICE_URL
+    power_off = POWER_OFF
+
+    def __init__(
+        self, home: Path, settings: Ec2Settings, regions: Sequence[str], notes: Notes | None = None
+    ) -> None:
+        self._home = home
+        self._settings = settings
+        self._regions = regions
+        self._notes = notes
+        self._account = Account(settings)
+        self.lease_seconds = settings.lease_seconds
+        self.lost_seconds = settings.lost_seconds
+        self.keep_seconds = settings.keep_seconds
+        self.python = settings.python
+
+    def acquire(
+        self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]
+    ) -> Sequence[Machine]:
+        """Those at hand and as many more as are needed, all in one zone that has room for them."""
+        mine = {machine.id: machine for machine in (*self.find(task_id), *had)}
+        missing = deployment.nodes - len(mine)
+        if missing > 0:
+            zone = next((machine.zone for machine in mine.values()), "")
+            for machine in self._rent(task_id, job_id, deployment, missing, zone):
+                mine[machine.id] = machine
+        return list(mine.values())[: deployment.nodes]
+
+    def locate(self, machines: Sequence[Machine]) -> Sequence[Machine]:
+        """The same machines with their addresses, as far as these are known by now."""
+        found: dict[str, Machine] = {}
+        for region in {machine.details["region"] for machine in machines}:
+            ids = [machine.id for machine in machines if machine.details["region"] == region]
+            for one in self._instances(region, [{"Name": "instance-id", "Values": ids}]):
+                found[one["InstanceId"]] = self._machine(one, region)
+        return [
+            replace(machine, host=there.host, address=there.address)
+            if (there := found.get(machine.id))
+            else machine
+            for machine in machines
+        ]
+
+    def find(self, task_id: str) -> Sequence[Machine]:
+        """What is tagged with the task and still there."""
+        only = [{"Name": f"tag:{TASK}", "Values": [task_id]}]
+        return [
+            self._machine(one, region) for region in self._regions for one in self._instances(region, only)
+        ]
+
+    def why_gone(self, machine: Machine) -> str:
+        """AWS's reason for the end of an instance."""
+        with allowing("InvalidInstanceID.NotFound"), translated("describe an instance"):
+            client = self._account.client("ec2", machine.details["region"])
+            found = client.describe_instances(InstanceIds=[machine.id])["Reservations"]
+            return next(
+                (
+                    str(one.get("StateReason", {}).get("Message", ""))
+                    for each in found
+                    for one in each["Instances"]
+                ),
+                "",
+            )
+        return ""
+
+    def adopt(self, machines: Sequence[Machine], task_id: str) -> None:
+        """Tag them with another task."""
+        self._tag(machines, {TASK: task_id})
+
+    def release(self, machines: Sequence[Machine]) -> None:
+        """Terminate them; those that are gone are passed over."""
+        for region, ids in _by_region(machines).items():
+            with allowing("InvalidInstanceID.NotFound"), translated("terminate instances"):
+                self._account.client("ec2", region).terminate_instances(InstanceIds=ids)
+
+    def renewed(self, machines: Sequence[Machine], until: float) -> None:
+        """Write the lease's end into the tags, for whoever looks from elsewhere."""
+        self._tag(machines, {LEASE: f"{until:.0f}"})
+
+    def reach(self, machine: Machine) -> Reach:
+        """By ssh, with our own key."""
+        known = self._home / "known-hosts" / machine.id
+        return SshReach(machine.host, self._settings.user, self._home / KEY, known, BASE)
+
+    # -------------------------------------------------------------------------------------------- renting
+
+    def _rent(
+        self, task_id: str, job_id: str, deployment: Deployment, count: int, zone: str
+    ) -> list[Machine]:
+        """In the first zone that has room; a zone once tried is noted, so that a kill does not lead to another one."""
+        region = deployment.offer.region
+        request = self._request(task_id, job_id, deployment, count)
+        zones = [net for net in self._zones(deployment) if not zone or net["AvailabilityZone"] == zone]
+        noted = self._noted("zone")
+        tried = [net for net in zones if net["AvailabilityZone"] == noted]
+        refusal = NoCapacityError(f"No zone of {region} sells {deployment.offer.name}.")
+        for net in tried + [net for net in zones if net not in tried]:
+            self._note("zone", net["AvailabilityZone"])
+            self._note("rented_at", f"{time.time():.3f}")
+            try:
+                return self._run(request, deployment, net)
+            except NoCapacityError as error:
+                refusal = error
+                if code_of(error) not in ("InsufficientInstanceCapacity", "Unsupported"):
+                    break  # a quota: no zone has more of it
+        self._note("zone", "")
+        raise refusal
+
+    def _run(self, request: dict[str, Any], deployment: Deployment, net: dict[str, Any]) -> list[Machine]:
+        region, zone = deployment.offer.region, net["AvailabilityZone"]
+        account, count = self._account, request["MaxCount"]
+        group = security_group(account, region, net["VpcId"], self._settings.ssh_from)
+        card = {
+            "DeviceIndex": 0,
+            "SubnetId": net["SubnetId"],
+            "AssociatePublicIpAddress": True,
+            "Groups": [group],
+        }
+        together = deployment.nodes > 1 and _close_together(deployment)
+        place = {"Placement": {"GroupName": placement_group(account, region, zone)}} if together else {}
+        token = hashlib.sha256(f"{request['ClientToken']} {zone} {count}".encode()).hexdigest()[:60]
+        with translated(f"run {count} × {deployment.offer.name} in {zone}"):
+            made = account.client("ec2", region).run_instances(
+                **{**request, **place, "ClientToken": token, "NetworkInterfaces": [card]}
+            )
+        return [self._machine(one, region) for one in made["Instances"]]
+
+    def _request(self, task_id: str, job_id: str, deployment: Deployment, count: int) -> dict[str, Any]:
+        settings, offer = self._settings, deployment.offer
+        ami, disk = image(self._account, offer.region, settings.image, offer.instance)
+        tags = {
+            "Name": f"mlcd {task_id}",
+            JOB: job_id,
+            TASK: task_id,
+            LEASE: f"{settings.lease_seconds:.0f}",
+            "mlcd:deployment": str(deployment),
+        }
+        words = [{"Key": key, "Value": value[:256]} for key, value in tags.items()]
+        spot = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+        market = {"InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": spot}} if offer.spot else {}
+        drive = {"VolumeSize": settings.disk_gib, "VolumeType": "gp3", "DeleteOnTermination": True}
+        return {
+            "ImageId": ami,
+            "InstanceType": offer.instance.name,
+            "MinCount": count,
+            "MaxCount": count,
+            "KeyName": key_name(self._account, offer.region, self._home / KEY),
+            "ClientToken": f"{task_id} {self._nonce()}",
+            "UserData": boot_script(settings.user, settings.lease_seconds),
+            "InstanceInitiatedShutdownBehavior": "terminate",
+            "BlockDeviceMappings": [{"DeviceName": disk, "Ebs": drive}],
+            "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
+            "TagSpecifications": [
+                {"ResourceType": "instance", "Tags": words},
+                {"ResourceType": "volume", "Tags": words},
+            ],
+            **market,
+        }
+
+    def _zones(self, deployment: Deployment) -> list[dict[str, Any]]:
+        """Subnets to try in turn: for spot the cheapest zone first."""
+        region, offer = deployment.offer.region, deployment.offer
+        nets = subnets(self._account, region)
+        if not offer.spot:
+            return nets
+        prices = self._spot(region, offer.instance.name)
+        return sorted(nets, key=lambda net: prices.get(net["AvailabilityZone"], float("inf")))
+
+    def _spot(self, region: str, name: str) -> dict[str, float]:
+        return spot_prices(self._account, region, [name], self._home / "prices", time.time()).spot.get(
+            name, {}
+        )
+
+    # -------------------------------------------------------------------------------------- small things
+
+    def _instances(self, region: str, only: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+        filters = [*only, {"Name": "instance-state-name", "Values": ALIVE}]
+        with translated("list its instances"):
+            pages = self._account.client("ec2", region).get_paginator("describe_instances")
+            found = [group for page in pages.paginate(Filters=filters) for group in page["Reservations"]]
+        return [one for group in found for one in group["Instances"]]
+
+    def _machine(self, one: dict[str, Any], region: str) -> Machine:
+        zone = str(one.get("Placement", {}).get("AvailabilityZone", ""))
+        details = {"region": region}
+        if one.get("InstanceLifecycle") == "spot":
+            price = self._spot(region, one["InstanceType"]).get(zone)
+            details |= {"usd_per_hour": f"{price:.6f}"} if price else {}
+        return Machine(
+            id=one["InstanceId"],
+            host=str(one.get("PublicIpAddress") or ""),
+            address=str(one.get("PrivateIpAddress") or ""),
+            billed_from=float(self._noted("rented_at") or one["LaunchTime"].timestamp()),
+            zone=zone,
+            details=details,
+        )
+
+    def _tag(self, machines: Sequence[Machine], tags: Mapping[str, str]) -> None:
+        words = [{"Key": key, "Value": value} for key, value in tags.items()]
+        for region, ids in _by_region(machines).items():
+            with translated("tag instances"):
+                self._account.client("ec2", region).create_tags(Resources=ids, Tags=words)
+
+    def _nonce(self) -> str:
+        """What makes the tokens of this task its own, the same for every courier of it."""
+        if not self._noted("nonce"):
+            self._note("nonce", uuid.uuid4().hex)
+        return self._noted("nonce")
+
+    def _note(self, name: str, value: str) -> None:
+        if self._notes is not None:
+            self._notes.note(name, value)
+
+    def _noted(self, name: str) -> str:
+        return self._notes.read_notes().get(name, "") if self._notes is not None else ""
+
+
+def open_machines(home: Path, options: Mapping[str, Any], notes: Notes) -> Ec2Machines:
+    """The instances of one region, for a courier."""
+    return Ec2Machines(home, Ec2Settings(**options["settings"]), [options["region"]], notes)
+
+
+def _by_region(machines: Sequence[Machine]) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = {}
+    for machine in machines:
+        grouped.setdefault(machine.details["region"], []).append(machine.id)
+    return grouped
+
+
+def _close_together(deployment: Deployment) -> bool:
+    """Whether several of this type can be placed close together: those with credits and the oldest cannot."""
+    return not deployment.offer.instance.name.startswith(("t", "m1.", "c1.", "m2.", "m3."))
