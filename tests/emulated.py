@@ -82,8 +82,15 @@ class EmulatedEc2:
         made = self.boto("ec2").run_instances(ImageId=self.image, KeyName=self.key_name, **{**given, **more})
         addresses = [each["PrivateIpAddress"] for each in made["Instances"]]
         for address in addresses:
-            wait_for(lambda address=address: self.ssh(address, "true").returncode == 0, f"ssh to {address}")
+            wait_for(lambda address=address: self._answers(address), f"ssh to {address}")
         return addresses
+
+    def _answers(self, address: str) -> bool:
+        if self.ssh(address, "true").returncode == 0:
+            return True
+        state = self.instance(address)["State"]["Name"]
+        assert state in ("pending", "running"), f"{state}: {self.place.log_file.read_text()[-2000:]}"
+        return False
 
     def instance(self, address: str) -> dict[str, Any]:
         """What DescribeInstances tells of the instance that has, or had last, this address."""

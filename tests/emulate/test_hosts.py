@@ -63,3 +63,46 @@ def test_what_a_host_writes_stays_in_it(ec2: EmulatedEc2) -> None:
     assert ec2.ssh(one, "echo mine | sudo tee /etc/mark /tmp/mark").returncode == 0
     assert ec2.ssh(two, "cat /etc/mark /tmp/mark").returncode != 0
     assert ec2.ssh(two, "ls -A /tmp").stdout == "", "nor does it see what others keep in /tmp"
+
+
+def test_a_host_has_the_memory_of_its_type_and_a_disk_besides(ec2: EmulatedEc2) -> None:
+    (address,) = ec2.launch(BlockDeviceMappings=[{"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 30}}])
+    written = ec2.ssh(address, "head -c 1500M /dev/zero > ~/file && df -m / | tail -1")
+    assert int(written.stdout.split()[2]) >= 1500, "more than the memory of 1024 MiB"
+    hungry = ec2.ssh(address, "python3 -c 'bytearray(1800 * 2**20)'; echo $?")
+    assert hungry.stdout.strip() == "137"
+    assert ec2.ssh(address, "true").returncode == 0, "only the hungry program is killed"
+
+
+def test_hosts_take_the_network_card_that_they_are_launched_with(ec2: EmulatedEc2) -> None:
+    client = ec2.boto("ec2")
+    only = [
+        {"Name": "default-for-az", "Values": ["true"]},
+        {"Name": "availability-zone", "Values": ["us-east-1c"]},
+    ]
+    (subnet,) = client.describe_subnets(Filters=only)["Subnets"]
+    group = client.create_security_group(GroupName="card", Description="test", VpcId=subnet["VpcId"])[
+        "GroupId"
+    ]
+    card = {
+        "DeviceIndex": 0,
+        "SubnetId": subnet["SubnetId"],
+        "AssociatePublicIpAddress": True,
+        "Groups": [group],
+    }
+    (address,) = ec2.launch(NetworkInterfaces=[card], MetadataOptions={"HttpTokens": "required"})
+    instance = ec2.instance(address)
+    assert instance["Placement"]["AvailabilityZone"] == "us-east-1c"
+    assert instance["PublicIpAddress"] == address
+    assert [each["GroupId"] for each in instance["SecurityGroups"]] == [group]
+    refused = ec2.ssh(
+        address, "curl -s -o /dev/null -w '%{http_code}' http://169.254.169.254/latest/meta-data/"
+    )
+    assert refused.stdout == "401", "a token is required"
+
+
+def test_a_host_cannot_reach_for_the_switch_of_this_computer(ec2: EmulatedEc2) -> None:
+    (address,) = ec2.launch()
+    trigger = ec2.ssh(address, "stat -c %t:%T /proc/sysrq-trigger", user="root").stdout.strip()
+    assert trigger in ("1:3", ""), "/dev/null, or not in this kernel"
+    assert ec2.ssh(address, "sysctl -w kernel.panic=7", user="root").returncode != 0

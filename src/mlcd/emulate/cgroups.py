@@ -26,6 +26,9 @@ class Cgroups(Protocol):
     def make(self, host: str, memory_mib: int) -> None:
         """Make a host's group; its CPU is not limited yet."""
 
+    def limit_memory(self, host: str, memory_mib: int) -> None:
+        """Let the host have so much memory, what it wrote to its disk included."""
+
     def limit_cpu(self, host: str, cores: float | None) -> None:
         """Let the host have so many cores; None: as many as there are."""
 
@@ -63,8 +66,11 @@ class CgroupsV1:
     def make(self, host: str, memory_mib: int) -> None:
         for group in self._groups.values():
             (group / host).mkdir(parents=True, exist_ok=True)
-        _write(self._groups["memory"] / host / "memory.limit_in_bytes", memory_mib << 20)
+        self.limit_memory(host, memory_mib)
         _write(self._groups["cpu"] / "cpu.shares", _SHARES * len(list(groups_in(self._groups["cpu"]))))
+
+    def limit_memory(self, host: str, memory_mib: int) -> None:
+        _write(self._groups["memory"] / host / "memory.limit_in_bytes", memory_mib << 20)
 
     def limit_cpu(self, host: str, cores: float | None) -> None:
         group = self._groups["cpu"] / host
@@ -92,8 +98,11 @@ class CgroupsV2:
         self._group.mkdir(exist_ok=True)
         _write(self._group / "cgroup.subtree_control", "+cpu +memory")
         (self._group / host).mkdir(exist_ok=True)
-        _write(self._group / host / "memory.max", memory_mib << 20)
+        self.limit_memory(host, memory_mib)
         _write(self._group / "cpu.weight", min(10_000, 100 * len(list(groups_in(self._group)))))
+
+    def limit_memory(self, host: str, memory_mib: int) -> None:
+        _write(self._group / host / "memory.max", memory_mib << 20)
 
     def limit_cpu(self, host: str, cores: float | None) -> None:
         quota = "max" if cores is None else str(_quota_us(cores))

@@ -62,11 +62,12 @@ class Machine:
         self.host.remove()
 
     def tick(self, now: float) -> None:
-        """Spend and earn credit, and hold the host to its share once there is none."""
+        """Spend and earn credit, and hold the host to its share and its memory."""
         before = self.credit
         self.credit = before.after(self.host.used_cpu_s(), now, self.host.order.size.cores)
         if before.lifted != self.credit.lifted:
             self.apply_share()
+        self.host.limit_memory()
 
     def slow_down(self, factor: float) -> None:
         """Divide its share; no credit makes up for that."""

@@ -152,6 +152,7 @@ def _finish(instance: Any, asked: Asked) -> None:
     set_state(instance, "pending")
     instance.placement.group_name = asked.parameters.get("Placement.GroupName", "")
     card = instance.nics[0]
+    instance.security_groups = instance.security_groups or list(card.group_set)
     if asked.parameters.get("NetworkInterface.1.AssociatePublicIpAddress") != "false":
         card.public_ip = card.private_ip_address
 

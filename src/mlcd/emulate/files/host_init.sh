@@ -33,6 +33,8 @@ while read -r verb folder; do
 done <"$HOST_FOLDER/folders"
 
 mount -t proc proc "$root/proc"
+mount --bind "$root/proc/sys" "$root/proc/sys" # what is set there is set for the whole computer
+mount -o remount,bind,ro "$root/proc/sys"
 mount -t sysfs -o ro sysfs "$root/sys"
 mount -t tmpfs -o size=16m,mode=755 tmpfs "$root/run"
 mount -t tmpfs -o size=1m,mode=755 tmpfs "$root/dev"
@@ -40,6 +42,7 @@ for device in null:1:3 zero:1:5 full:1:7 random:1:8 urandom:1:9 tty:5:0; do
   IFS=: read -r name major minor <<<"$device"
   mknod -m 666 "$root/dev/$name" c "$major" "$minor"
 done
+[ ! -e "$root/proc/sysrq-trigger" ] || mount --bind "$root/dev/null" "$root/proc/sysrq-trigger" # likewise
 ln -s /proc/self/fd "$root/dev/fd"
 ln -s /proc/self/fd/0 "$root/dev/stdin"
 ln -s /proc/self/fd/1 "$root/dev/stdout"
