@@ -2,9 +2,9 @@
 
     python benchmarks/elastic_run/run.py OUT [--cores N] [--target 1.45] [--samples 150000] [--probes 5]
 
-mlcd measures the gradient noise and chooses machines and batch size. When 40 % of the work is done the training is told
-to go on with another number of nodes (`mlcd move`). The first time only the user's cap tells how much work it is; the
-second time the first training's models do. OUT gets result.json, result.md, loss.html and both reports of mlcd.
+mlcd measures the gradient noise and chooses machines and batch size. When 40 % of the work is done, or the loss is within
+0.25 of the target, the training is told to go on elsewhere (`mlcd move`): with another number of nodes, where there is
+one. The first time only the user's cap tells how much work it is; the second time the first training's models do. OUT gets result.json, result.md, loss.html and both reports of mlcd.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 
 from telling import draw, tabulate
@@ -21,10 +22,13 @@ from mlcd.api import Client
 from mlcd.core.machines import Deployment
 from mlcd.core.run import JobState
 from mlcd.core.view import JobStory, JobView
+from mlcd.errors import UserError
 from mlcd.settings import read_settings
 
 CHAR_RNN = Path(__file__).parents[2] / "examples" / "char_rnn"
-MOVE_AT = 0.4  # of the expected work
+MOVE_AT = 0.4  # of the expected work,
+NEAR = 0.25  # or so near to the target, whichever comes first
+METRIC = "val_loss"
 STOP_SECONDS = 2.0  # to save and end, as mlcd itself reckons
 
 
@@ -71,7 +75,7 @@ def _run(client: Client, asked: argparse.Namespace, name: str) -> dict[str, obje
     job_id = client.submit(client.load(_job(asked)))
     client.confirm(job_id)
     client.start(job_id)
-    foreseen = _follow(client, job_id)
+    foreseen = _follow(client, job_id, asked.target)
     story = client.story(job_id)
     client.report(job_id, asked.out / f"report-{name}.html")
     if story.view.record.state is not JobState.SUCCEEDED:
@@ -86,11 +90,11 @@ def _job(asked: argparse.Namespace) -> dict[str, object]:
         "run": "python train.py",
         "platform": "pytorch",
         "num_nodes": "1..4",
-        "batch_size": [32, 64, 128, 256],
-        "learning_rate": "sqrt",
+        "batch_size": [8, 16, 32, 64],
+        "learning_rate": {"rule": "sqrt", "base_batch_size": 32},
         "work": {
             "samples": asked.samples,
-            "until": {"metric": "val_loss", "value": asked.target, "direction": "down"},
+            "until": {"metric": METRIC, "value": asked.target, "direction": "down"},
         },
         "goal": "balanced",
         "search": {"max_probes": asked.probes},
@@ -99,41 +103,47 @@ def _job(asked: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def _follow(client: Client, job_id: str) -> Foreseen | None:
+def _follow(client: Client, job_id: str, target: float) -> Foreseen | None:
     """Wait for the end; move once on the way."""
     foreseen = None
     for view in client.follow(job_id):
-        if foreseen is None and _time_to_move(view):
-            foreseen = _foresee(client, view)
-            client.move(job_id, nodes=foreseen.to.nodes)
+        if foreseen is None and _time_to_move(view, target):
+            foreseen = _move(client, view)
     return foreseen
 
 
-def _time_to_move(view: JobView) -> bool:
+def _move(client: Client, view: JobView) -> Foreseen | None:
+    """Ask for the move; None: it was done before it could be asked."""
+    foreseen = _foresee(client, view)
+    try:
+        client.move(view.record.id, instance=foreseen.to.offer.instance.name, nodes=foreseen.to.nodes)
+    except UserError:
+        return None
+    return foreseen
+
+
+def _time_to_move(view: JobView, target: float) -> bool:
     if view.record.state is not JobState.TRAINING or view.live is None or not view.run.attempts:
         return False
     begun = view.run.attempts[0].samples_before
     rest = view.work(view.record.deployment) - begun
-    return view.live.samples_per_second > 0 and view.live.samples - begun >= MOVE_AT * rest
+    far = view.live.samples - begun >= MOVE_AT * rest
+    return view.live.samples_per_second > 0 and (far or view.live.metrics.get(METRIC, inf) <= target + NEAR)
 
 
 def _foresee(client: Client, view: JobView) -> Foreseen:
-    """The other number of nodes that is believed to be fastest, and what the plan's knowledge says of the way there."""
+    """Where to: the fastest other number of nodes, or else kind of machine; and what the plan's knowledge says of it."""
     here, speeds = view.record.deployment, _speeds(client.story(view.record.id))
-    others = [one for one in speeds if _differs_in_nodes(one, here)]
+    others = [one for one in speeds if one != here and one.batch_size == here.batch_size]
     if not others:
-        raise SystemExit(f"{here}: there is no other number of nodes to move to.")
-    to = max(others, key=lambda one: speeds[one])
+        raise SystemExit(f"{here}: there is nothing else to move to.")
+    same_kind = here.offer.instance.name
+    to = max(others, key=lambda one: (one.offer.instance.name == same_kind, speeds[one]))
     begun, now = view.run.attempts[0].samples_before, view.live.samples if view.live else 0.0
     left = max(0.0, view.work(here) - now)
     start = view.start_seconds
     seconds = start + (now - begun) / speeds[here] + STOP_SECONDS + start + left / speeds[to]
     return Foreseen(to, now, seconds)
-
-
-def _differs_in_nodes(one: Deployment, here: Deployment) -> bool:
-    same = (one.offer.instance.name, one.batch_size) == (here.offer.instance.name, here.batch_size)
-    return same and one.nodes != here.nodes
 
 
 def _speeds(story: JobStory) -> dict[Deployment, float]:
@@ -172,7 +182,7 @@ def _result(name: str, story: JobStory, foreseen: Foreseen | None) -> dict[str, 
         "learnt": [event.message for event in story.events if event.kind == "learn"],
         "decisions": [event.message for event in story.events if event.kind == "decision"],
         "moves_at": [one.started_at - attempts[0].started_at for one in attempts[1:]],
-        "val_loss": [(one.seconds, one.value) for one in story.metrics if one.name == "val_loss"],
+        "val_loss": [(one.seconds, one.value) for one in story.metrics if one.name == METRIC],
         "loss": [(one.seconds, one.value) for one in story.metrics if one.name == "loss"],
     }
 

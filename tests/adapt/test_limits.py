@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlcd.adapt.limits import Halt, Keep, Limit, allowed_seconds, keep_or_halt
+from mlcd.adapt.limits import LEAST_STOP_SECONDS, Halt, Keep, Limit, allowed_seconds, held_back, keep_or_halt
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.study import Ledger
@@ -40,3 +40,28 @@ def test_it_halts_at_the_deadline() -> None:
 def test_a_free_machine_cannot_pass_a_budget() -> None:
     free = Deployment(Offer("local", InstanceType("m"), usd_per_hour=0.0, max_nodes=4), nodes=2)
     assert allowed_seconds(Goal(Aim.FASTEST, budget_usd=1.0), Ledger(0, 0.5), free, 60) == float("inf")
+
+
+def test_what_is_held_back_for_stopping_gives_way_to_work_that_can_be_done() -> None:
+    assert held_back(room_seconds=100, needed_seconds=50, stop_seconds=15) == 15
+    assert held_back(room_seconds=100, needed_seconds=85, stop_seconds=15) == pytest.approx(6.5)
+    assert held_back(room_seconds=10, needed_seconds=5, stop_seconds=15) == pytest.approx(4.5)
+
+
+def test_work_that_cannot_be_done_in_time_leaves_all_the_time_for_stopping() -> None:
+    assert held_back(room_seconds=100, needed_seconds=90, stop_seconds=15) == 15
+    assert held_back(room_seconds=10, needed_seconds=8, stop_seconds=15) == 15
+    assert held_back(room_seconds=10, needed_seconds=1, stop_seconds=15, least_seconds=9) == 15
+
+
+def test_a_training_on_forecast_is_never_halted_on_its_way_and_a_slower_one_in_time() -> None:
+    """Ten seconds of work in 13.5 of room: on time it ends; at half the speed it is told to stop."""
+    goal = Goal(Aim.CHEAPEST, deadline_seconds=13.5)
+    told = held_back(13.5, 10.0, stop_seconds=15.4)  # what the cloud is launched with
+    assert told >= LEAST_STOP_SECONDS
+    for second in range(10):
+        held = held_back(13.5 - second, 10.0 - second, 15.4, least_seconds=told)
+        assert isinstance(keep_or_halt(goal, Ledger(second, 0), TWO, held), Keep)
+    slow = held_back(13.5 - 1, 10.0 - 0.5, 15.4, least_seconds=told)
+    assert slow == 15.4
+    assert isinstance(keep_or_halt(goal, Ledger(1, 0), TWO, slow), Halt)

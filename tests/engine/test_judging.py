@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from mlcd.core.job import ProbeSettings
-from mlcd.core.progress import Point, Progress
+from mlcd.core.progress import MetricPoint, Point, Progress
 from mlcd.core.task import TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement
 from mlcd.engine.judging import judge_probe, probe_phases
+from mlcd.forecast.noise_seen import STABLE
 
 SETTINGS = ProbeSettings(
     interval_share=0.05, min_seconds=5, max_seconds=60, warmup_seconds=2, silent_seconds=30
@@ -41,6 +42,23 @@ def test_a_stable_throughput_is_measured_at_the_floor() -> None:
     verdict = judge_probe(running(*steady(7)), START + 10, SETTINGS)
     assert isinstance(verdict, Measurement)
     assert verdict.samples_per_second == pytest.approx(100)
+
+
+def test_the_speed_is_measured_after_the_noise() -> None:
+    def noisy(*readings: tuple[float, float]) -> TaskStatus:
+        metrics = tuple(MetricPoint(seconds, 0, STABLE, stable) for seconds, stable in readings)
+        seen = running(*steady(4, rate=50.0), *(replace(p, samples=p.samples + 200) for p in steady(30)[9:]))
+        return replace(seen, progress=replace(seen.progress, metrics=metrics))
+
+    assert judge_probe(noisy((3.5, 0), (6, 0)), START + 10, SETTINGS) is None
+    assert judge_probe(noisy((3.5, 0), (8, 1)), START + 12.5, SETTINGS) is None
+    verdict = judge_probe(noisy((3.5, 0), (8, 1)), START + 13.5, SETTINGS)
+    assert isinstance(verdict, Measurement)
+    assert verdict.samples_per_second == pytest.approx(100)
+    never = judge_probe(noisy((3.5, 0), (8, 0)), START + 16.5, SETTINGS)
+    assert isinstance(never, Measurement)
+    seldom = Progress(steady(30), (MetricPoint(20.0, 0, STABLE, 0.0),))
+    assert isinstance(judge_probe(replace(running(), progress=seldom), START + 10.5, SETTINGS), Measurement)
 
 
 def test_a_program_that_ends_at_once_is_not_said_to_hang() -> None:

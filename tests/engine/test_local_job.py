@@ -25,7 +25,7 @@ def run(client: Client, job: dict[str, object], **secrets: str) -> JobView:
 
 
 def test_a_job_is_searched_trained_and_billed(client: Client, make_job: MakeJob) -> None:
-    view = run(client, make_job(num_nodes="1..2"))
+    view = run(client, make_job(num_nodes="1..2", work={"samples": 8000}))
     assert view.record.state is JobState.SUCCEEDED, view.record.error
     assert len(view.trials) == 2
     assert json.loads((Path(view.model) / "model.json").read_text())["done"] >= 1000
@@ -131,6 +131,17 @@ def test_what_a_probe_trains_is_not_trained_again(client: Client, make_job: Make
     assert view.record.state is JobState.SUCCEEDED, view.record.error
     assert view.run.attempts[0].samples_before > 0
     assert json.loads((Path(view.model) / "model.json").read_text())["done"] == 4000
+
+
+def test_a_probe_that_does_all_the_work_is_the_training(client: Client, make_job: MakeJob) -> None:
+    probe = {"warmup_seconds": 0.2, "min_seconds": 60, "max_seconds": 60, "silent_seconds": 60}
+    view = run(client, make_job(num_nodes="1..2", work={"samples": 500}, probe=probe))
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert {item.kind for item in view.bill} == {TaskKind.PROBE}
+    assert len(view.trials) == 1
+    (attempt,) = view.run.attempts
+    assert "did all the work" in attempt.why
+    assert json.loads((Path(view.model) / "model.json").read_text())["done"] == 500
 
 
 @pytest.mark.slow

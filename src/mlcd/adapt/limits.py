@@ -10,6 +10,9 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Ledger
 from mlcd.core.units import show_duration, show_usd
 
+LEAST_STOP_SECONDS = 2.0  # to save and end, in the shortest notice that a program gets
+SLOWER = 1.1  # the rest of the work may take that much longer than it looks
+
 
 class Limit(StrEnum):
     """What would be passed."""
@@ -45,6 +48,21 @@ def keep_or_halt(goal: Goal, spent: Ledger, deployment: Deployment, stop_seconds
     return Halt(
         Limit.DEADLINE, f"the deadline ({show_duration(goal.deadline_seconds or 0)} in all) is reached"
     )
+
+
+def held_back(
+    room_seconds: float,
+    needed_seconds: float,
+    stop_seconds: float,
+    least_seconds: float = LEAST_STOP_SECONDS,
+) -> float:
+    """How much of the room before a limit is kept for stopping.
+
+    All that stopping may take; but where the work can be done within the room, only what it leaves. So a plan
+    that keeps its limits is not halted by the time that a halt would have taken.
+    """
+    spare = room_seconds - SLOWER * needed_seconds
+    return stop_seconds if spare < least_seconds else min(stop_seconds, spare)
 
 
 def allowed_seconds(goal: Goal, spent: Ledger, deployment: Deployment, stop_seconds: float) -> float:

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from mlcd.adapt.limits import Halt, Keep, Limit, keep_or_halt
+from mlcd.adapt.limits import (
+    LEAST_STOP_SECONDS,
+    Halt,
+    Keep,
+    Limit,
+    allowed_seconds,
+    held_back,
+    keep_or_halt,
+)
 from mlcd.core.machines import Deployment
 from mlcd.core.records import JobRecord
 from mlcd.core.study import Ledger
 from mlcd.core.units import show_duration, show_usd
 from mlcd.engine.desk import Desk, goal_of
 from mlcd.engine.modelling import most_samples
+from mlcd.engine.searching import learnt_start
 from mlcd.engine.tasks import carried_samples
 from mlcd.errors import BudgetExhaustedError, DeadlineMissedError, LimitReachedError
 
 
 def limit_verdict(
-    desk: Desk, record: JobRecord, deployment: Deployment, spent: Ledger, times: float = 1.0
+    record: JobRecord, deployment: Deployment, spent: Ledger, held_seconds: float
 ) -> Keep | Halt:
-    """Whether there is room for more than (so many times) what stopping takes."""
-    return keep_or_halt(goal_of(record), spent, deployment, times * stop_seconds(desk, record))
+    """Whether there is room for more than what is held back for stopping."""
+    return keep_or_halt(goal_of(record), spent, deployment, held_seconds)
+
+
+def held_for_stopping(
+    desk: Desk,
+    record: JobRecord,
+    deployment: Deployment,
+    spent: Ledger,
+    needed_seconds: float,
+    least_seconds: float = LEAST_STOP_SECONDS,
+) -> float:
+    """What is held back before a limit, if the rest of the work needs that long."""
+    room = allowed_seconds(goal_of(record), spent, deployment, 0.0)
+    return held_back(room, needed_seconds, stop_seconds(desk, record), least_seconds)
 
 
 def stop_seconds(desk: Desk, record: JobRecord) -> float:
@@ -27,7 +49,8 @@ def stop_seconds(desk: Desk, record: JobRecord) -> float:
 
 def limit_error(desk: Desk, record: JobRecord, halt: Halt) -> LimitReachedError:
     """What was reached, and what going on would take."""
-    rest = _cost_of_the_rest(desk, record)
+    seconds = rest_seconds(desk, record)
+    rest = Ledger(seconds, record.deployment.usd(seconds))
     cost = f"about {show_usd(rest.usd)} and {show_duration(rest.seconds)} more"
     kept = "with a checkpoint" if carried_samples(desk.folder) > 0 else "without a checkpoint: it left none"
     if halt.limit is Limit.BUDGET:
@@ -41,15 +64,27 @@ def limit_error(desk: Desk, record: JobRecord, halt: Halt) -> LimitReachedError:
     )
 
 
-def _cost_of_the_rest(desk: Desk, record: JobRecord) -> Ledger:
-    """What the samples that are in no checkpoint yet would still take, at the speed seen so far."""
+def rest_seconds(desk: Desk, record: JobRecord) -> float:
+    """How long the samples that are in no checkpoint yet would still take, a new start included."""
+    start = learnt_start(record.start_seconds, desk.store.trials(record.id), record.job.probe.warmup_seconds)
+    return start + samples_left(desk, record, carried_samples(desk.folder)) / _speed(desk, record)
+
+
+def samples_left(desk: Desk, record: JobRecord, done: float) -> float:
+    """What is still to do; a target that was expected to be reached by now may take all that is allowed."""
+    expected = record.samples(record.deployment)
+    work = expected if done < expected else most_samples(desk, record, record.deployment)
+    return max(0.0, work - done)
+
+
+def _speed(desk: Desk, record: JobRecord) -> float:
+    """Samples a second on the present deployment: as it trained, as it was measured, or as the plan expects."""
     assert record.plan is not None
-    plan, deployment = record.plan, record.deployment
-    done, work = carried_samples(desk.folder), record.samples(deployment)
-    if done >= work:  # it was expected to be done by now
-        work = most_samples(desk, record, deployment)
+    deployment, plan = record.deployment, record.plan
     attempts = [attempt for attempt in desk.store.attempts(desk.job_id) if attempt.deployment == deployment]
     trained, took = sum(a.samples for a in attempts), sum(a.seconds for a in attempts)
-    speed = trained / took if trained > 0 else work / plan.forecast.seconds
-    seconds = max(0.0, work - done) / speed
-    return Ledger(seconds, deployment.usd(seconds))
+    if trained > 0 and took > 0:
+        return trained / took
+    measured = [trial.measurement for trial in desk.store.trials(record.id) if trial.deployment == deployment]
+    seen = [one.samples_per_second for one in measured if one is not None]
+    return seen[-1] if seen else max(1.0, record.samples(deployment)) / plan.forecast.seconds

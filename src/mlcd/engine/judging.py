@@ -6,8 +6,9 @@ from mlcd.core.job import ProbeSettings
 from mlcd.core.task import TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases
 from mlcd.core.units import show_duration
-from mlcd.forecast.noise_seen import noise_now
+from mlcd.forecast.noise_seen import noise_moments, noise_now
 from mlcd.forecast.throughput import Throughput, first_step_seconds, throughput_after
+from mlcd.worker.noise_schedule import OPENING_SECONDS
 
 
 def judge_probe(status: TaskStatus, now: float, settings: ProbeSettings) -> Measurement | Failure | None:
@@ -43,7 +44,7 @@ def _throughput(status: TaskStatus, settings: ProbeSettings) -> Throughput | Non
     first = first_step_seconds(points)
     if first is None:
         return None
-    warm = throughput_after(points, first + settings.warmup_seconds)
+    warm = throughput_after(points, warm_seconds(status, first, settings))
     return throughput_after(points, first) if warm is None and status.state.ended else warm
 
 
@@ -63,7 +64,20 @@ def _seconds_since_warm(status: TaskStatus, now: float, settings: ProbeSettings)
     first = first_step_seconds(status.progress.points)
     if first is None or status.started_at is None:
         return 0.0
-    return now - status.started_at - first - settings.warmup_seconds
+    return now - status.started_at - warm_seconds(status, first, settings)
+
+
+def warm_seconds(status: TaskStatus, first: float, settings: ProbeSettings) -> float:
+    """The moment from which the speed is measured: after the warm-up, and once the gradient noise is known.
+
+    Where the noise is measured at all it opens with slower steps (see worker.noise_schedule).
+    """
+    warm = first + settings.warmup_seconds
+    opening = noise_moments(status.progress.metrics)
+    if opening is None or opening.first > warm:
+        return warm
+    over = first + OPENING_SECONDS
+    return max(warm, over if opening.stable is None else min(over, opening.stable))
 
 
 def _judge_ended(status: TaskStatus, seen: Throughput | None) -> Measurement | Failure:

@@ -13,7 +13,7 @@ from mlcd.engine.desk import Desk
 from mlcd.engine.ending import STOP_SECONDS, end_task
 from mlcd.engine.judging import judge_probe, probe_phases
 from mlcd.engine.secrets import redact
-from mlcd.engine.tasks import probe_settings, probe_task
+from mlcd.engine.tasks import probe_task
 from mlcd.errors import NoCapacityError
 from mlcd.forecast.throughput import throughput_after
 
@@ -25,8 +25,7 @@ class Probe:
         self.desk = desk
         self.record = record
         self._job = desk.record.job
-        self._settings = probe_settings(self._job)
-        expected = desk.cloud.expected_probe(self._settings.measuring_seconds)
+        expected = desk.cloud.expected_probe(self._job.probe.measuring_seconds)
         self._task = probe_task(
             self._job, record, desk.folder, expected.seconds(record.deployment.nodes), max_seconds, carry
         )
@@ -46,7 +45,7 @@ class Probe:
         if not self._handle and self._outcome is not None:
             return self._book(TaskStatus(TaskState.FAILED), self._outcome)
         status = self.desk.cloud.status(self._handle)
-        outcome = self._outcome or judge_probe(status, self.desk.now(), self._settings)
+        outcome = self._outcome or judge_probe(status, self.desk.now(), self._job.probe)
         if outcome is None:
             self._show(status)
             return None
@@ -78,7 +77,7 @@ class Probe:
             outcome=outcome,
             seconds=max(0.0, ended_at - begin),
             usd=status.usd,
-            phases=probe_phases(replace(status, ended_at=ended_at), self._settings),
+            phases=probe_phases(replace(status, ended_at=ended_at), self._job.probe),
             task_id=self.record.id,
         )
         self.desk.store.finish_probe(self.desk.job_id, trial, self.record.kind, status.charges, ended_at)

@@ -16,6 +16,7 @@ from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.study import Ledger, ProbeTime, Stop, Study
 from mlcd.core.task import TaskKind
 from mlcd.core.trial import Phases, Trial
+from mlcd.engine.adopting import finished_probe
 from mlcd.engine.desk import Desk, goal_of, work_of
 from mlcd.engine.learning import Earlier, learn_from_earlier, tell_of_earlier
 from mlcd.engine.modelling import OWN_BATCH, expected_samples, tell_of_samples
@@ -23,10 +24,11 @@ from mlcd.engine.probing import Probe
 from mlcd.engine.programs import digest_of
 from mlcd.engine.refusing import refuse_broken_program, refuse_failing_program, trials_that_count
 from mlcd.engine.spaces import space_on
-from mlcd.engine.tasks import carried_samples, probe_settings
+from mlcd.engine.tasks import carried_samples
 from mlcd.errors import InvalidJobError, did_you_mean
 from mlcd.search.base import Searcher
 from mlcd.search.choose import best_feasible, make_plan
+from mlcd.search.seen import measured_trials
 
 
 class StopAskedError(Exception):
@@ -68,11 +70,20 @@ class Search:
         """What the strategy wants, unless a limit or the user says no."""
         study = self._study()
         refuse_broken_program(study.trials, len(study.space))
+        if (done := self._all_done(study)) is not None:
+            return done
         step = self.searcher.suggest(study)
         if isinstance(step, Deployment) and self._allowed(study, step) < self._record.job.probe.min_seconds:
             best = best_feasible(study)
             return Stop(best.deployment if best else None, "nothing more can be tried within the limits")
         return step
+
+    def _all_done(self, study: Study) -> Stop | None:
+        """The end of the search, where a probe has done all the work."""
+        probe = finished_probe(self.desk, self._record)
+        if probe is None or all(trial.deployment != probe.deployment for trial in measured_trials(study)):
+            return None
+        return Stop(probe.deployment, "a probe has done all the work already")
 
     def _begin(self, deployment: Deployment) -> None:
         self.desk.say("probe", f"Trying {deployment}", deployment=deployment.key)
@@ -182,7 +193,7 @@ def study_of(
 ) -> Study:
     """All that the strategy may see, read from the store; what probes have trained is done."""
     trials = trials_that_count(desk.store.trials(desk.job_id), record.forgiven)
-    done, probes = carried_samples(desk.folder), probe_settings(record.job)
+    done, probes = carried_samples(desk.folder), record.job.probe
     return Study(
         goal=goal_of(record),
         space=space,

@@ -6,11 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlcd.clouds.checkpoints import newest_complete, samples_of
-from mlcd.core.job import Job, LearningRate, ProbeSettings
+from mlcd.core.job import Job, LearningRate
 from mlcd.core.records import TaskRecord
 from mlcd.core.task import Task
 from mlcd.engine.desk import work_of
-from mlcd.worker.noise_schedule import OPENING_SECONDS
 
 SETUP_SECONDS = 1800.0  # a probe's `setup` may install packages
 PROBE_GRACE = 2.0  # a probe that carries nothing on has nothing to save
@@ -23,7 +22,7 @@ def probe_task(
 
     With `carry` it goes on from the job's newest checkpoint and leaves one: its steps are training.
     """
-    settings = probe_settings(job)
+    settings = job.probe
     measuring = settings.silent_seconds + settings.warmup_seconds + settings.max_seconds
     task = _task(job, record, folder, work_of(job).samples, carried_samples(folder) if carry else 0.0)
     alone = replace(
@@ -85,13 +84,6 @@ def _task(job: Job, record: TaskRecord, folder: Path, samples: float, samples_be
         learning_rate=with_base(job),
         measure_noise=measures_noise(job),
     )
-
-
-def probe_settings(job: Job) -> ProbeSettings:
-    """When a probe is good enough; where it also measures the gradient noise, it does so before the speed."""
-    if not measures_noise(job):
-        return job.probe
-    return replace(job.probe, warmup_seconds=max(job.probe.warmup_seconds, OPENING_SECONDS))
 
 
 def measures_noise(job: Job) -> bool:

@@ -13,10 +13,18 @@ from mlcd.core.study import Ledger
 from mlcd.core.task import Handle, Task, TaskKind, TaskState, TaskStatus
 from mlcd.core.units import show_duration
 from mlcd.engine.adapting import Adapter
-from mlcd.engine.booking import Books
+from mlcd.engine.adopting import adopt_finished_probe
+from mlcd.engine.booking import Books, lately
 from mlcd.engine.desk import Desk, goal_of
 from mlcd.engine.ending import end_task
-from mlcd.engine.halting import limit_error, limit_verdict, stop_seconds
+from mlcd.engine.halting import (
+    held_for_stopping,
+    limit_error,
+    limit_verdict,
+    rest_seconds,
+    samples_left,
+    stop_seconds,
+)
 from mlcd.engine.handing_over import hand_over
 from mlcd.engine.modelling import keep_model, most_samples
 from mlcd.engine.searching import StopAskedError
@@ -36,6 +44,7 @@ class Training:
 
     def run(self) -> str:
         """Train until the work is done; gives the model's folder."""
+        adopt_finished_probe(self.desk, self.desk.record)
         while (done := self._finished()) is None:
             record = self.desk.record
             task = self._open_task() or self._begin(record)
@@ -58,7 +67,9 @@ class Training:
 
     def _begin(self, record: JobRecord) -> TaskRecord:
         """Intend the next stretch, unless a limit is reached already."""
-        verdict = limit_verdict(self.desk, record, record.deployment, self.desk.spent(record))
+        needed, spent = rest_seconds(self.desk, record), self.desk.spent(record)
+        held = held_for_stopping(self.desk, record, record.deployment, spent, needed)
+        verdict = limit_verdict(record, record.deployment, spent, held)
         if isinstance(verdict, Halt):
             raise limit_error(self.desk, record, verdict)
         return self.desk.intend(TaskKind.TRAINING, record.deployment)
@@ -110,10 +121,13 @@ class Stretch:
     def _task(self) -> Task:
         """From the newest complete checkpoint, with the limits for the cloud to keep by itself."""
         deployment, record = self.task_record.deployment, self.record
-        room = stop_seconds(self.desk, record)
-        allowed = allowed_seconds(goal_of(record), self.desk.spent(record), deployment, room)
+        needed, spent = rest_seconds(self.desk, record), self.desk.spent(record)
+        held = held_for_stopping(self.desk, record, deployment, spent, needed)
+        allowed = allowed_seconds(goal_of(record), spent, deployment, held)
         samples = most_samples(self.desk, record, deployment)
-        return training_task(record.job, self.task_record, self.desk.folder, samples, max(1.0, allowed))
+        task = training_task(record.job, self.task_record, self.desk.folder, samples, max(1.0, allowed))
+        shorter = stop_seconds(self.desk, record) - held
+        return replace(task, grace_seconds=max(0.0, task.grace_seconds - shorter))
 
     def _attempt(self) -> Attempt:
         """The stretch as it was begun, by us or by the controller before us."""
@@ -143,7 +157,9 @@ class Stretch:
             raise StopAskedError
         if target_reached(self.task, status):
             return self._stop(AttemptEnd.FINISHED, f"{self.record.job.work.until.metric} reached its target")  # type: ignore[union-attr]  # a target is what was reached
-        verdict = limit_verdict(self.desk, self.record, self.task_record.deployment, self._spent(status))
+        verdict = limit_verdict(
+            self.record, self.task_record.deployment, self._spent(status), self._held(status)
+        )
         if isinstance(verdict, Halt):
             self._stop(AttemptEnd.STOPPED, verdict.why)
             raise limit_error(self.desk, self.record, verdict)
@@ -151,6 +167,17 @@ class Stretch:
             return self._stop(AttemptEnd.FAILED, "no step for too long")
         course = self._course(status)
         return self._move(course) if isinstance(course, Move) else None
+
+    def _held(self, status: TaskStatus) -> float:
+        """What is held back for stopping: no less than what the cloud was told when it was launched."""
+        if not goal_of(self.record).limited:
+            return 0.0
+        least = self.task.grace_seconds + 2.0 * self.desk.cloud.poll_seconds
+        done, seen = self.task.samples_before + status.progress.samples, lately(status)
+        left = samples_left(self.desk, self.record, done)
+        needed = rest_seconds(self.desk, self.record) if seen is None else left / seen.samples_per_second
+        where, spent = self.task_record.deployment, self._spent(status)
+        return held_for_stopping(self.desk, self.record, where, spent, needed, least)
 
     def _course(self, status: TaskStatus) -> Keep | Move:
         """Where the user wants the training to go on, or else the policies."""
@@ -201,7 +228,8 @@ class Stretch:
     def _end_of_stopped(self, status: TaskStatus) -> NoReturn:
         """The cloud stopped it: at the time limit that it keeps by itself, or because someone asked it to."""
         attempt = self._close(status, AttemptEnd.STOPPED, status.reason)
-        verdict = limit_verdict(self.desk, self.record, attempt.deployment, self._spent(status), times=2.0)
+        twice = 2.0 * stop_seconds(self.desk, self.record)
+        verdict = limit_verdict(self.record, attempt.deployment, self._spent(status), twice)
         if "time limit" in status.reason and isinstance(verdict, Halt):
             raise limit_error(self.desk, self.record, verdict)
         raise StopAskedError

@@ -17,7 +17,7 @@ from mlcd.engine.desk import Desk, goal_of, job_folder
 from mlcd.engine.handing_over import model_folder
 from mlcd.engine.searching import learnt_start, open_searcher, space_of, study_of
 from mlcd.engine.secrets import read_secrets, redact
-from mlcd.engine.tasks import probe_settings, task_folder
+from mlcd.engine.tasks import task_folder
 from mlcd.settings import Settings
 from mlcd.store import Store
 
@@ -44,7 +44,7 @@ def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> 
         bill=bill,
         live=_live(store, record),
         controlled=alive(record.controller),
-        start_seconds=learnt_start(record.start_seconds, trials, probe_settings(record.job).warmup_seconds),
+        start_seconds=learnt_start(record.start_seconds, trials, record.job.probe.warmup_seconds),
         model=str(model) if record.state is JobState.SUCCEEDED and model.is_dir() else "",
     )
 

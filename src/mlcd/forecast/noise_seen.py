@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import exp, log
 
 from mlcd.core.progress import MetricPoint, Progress
@@ -13,6 +14,23 @@ SCALE, STABLE = "mlcd/noise_scale", "mlcd/noise_stable"  # metrics that the work
 def noise_now(progress: Progress) -> float | None:
     """In samples; None while it is not stable."""
     return _positive(progress.latest(SCALE)) if progress.latest(STABLE) else None
+
+
+@dataclass(frozen=True)
+class NoiseMoments:
+    """When the noise was first reported, and when it was first stable, in seconds of the task."""
+
+    first: float
+    stable: float | None
+
+
+def noise_moments(metrics: Iterable[MetricPoint]) -> NoiseMoments | None:
+    """The moments so far; None: no noise was reported."""
+    readings = [point for point in metrics if point.name == STABLE]
+    if not readings:
+        return None
+    first = min(point.seconds for point in readings)
+    return NoiseMoments(first, min((point.seconds for point in readings if point.value > 0), default=None))
 
 
 def noise_over_all(metrics: Iterable[MetricPoint]) -> float | None:

@@ -15,7 +15,7 @@ from mlcd.worker import ranks
 from mlcd.worker.noise import NoiseMeter
 from mlcd.worker.session import Session
 
-_KEPT = 8  # steps that a rank leaves in the store
+_KEPT = 40  # steps that a rank leaves in the store: all that may be measured between two looks
 
 
 @dataclass(frozen=True)

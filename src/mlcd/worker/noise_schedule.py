@@ -9,7 +9,9 @@ _SHARE = 0.015  # of the training's time that measuring may take; what is promis
 _FIRST_STEP = 8
 MOST_INTERVAL = 1024
 OPENING_READINGS = 32  # a few more than it takes to see that the noise is stable
-OPENING_SECONDS = 3.0  # at the most; a probe measures the speed only after that
+OPENING_SECONDS = 12.0  # at the most; a probe measures the speed only after that
+_OPENING_STEP = 3
+_OPENING_PACE = 0.3  # seconds of a step: slower ones would not get far enough in that time
 
 
 class Schedule:
@@ -32,7 +34,9 @@ class Schedule:
 
     def due(self, step: int) -> bool:
         """Whether to measure at this step."""
-        return step >= _FIRST_STEP and (self._opening > 0 or step % self.interval == 0)
+        if self._opening > 0 and step >= _OPENING_STEP:
+            return True
+        return step >= _FIRST_STEP and step % self.interval == 0
 
     def took(self, seconds: float, measured: bool) -> None:
         """A step has taken that long."""
@@ -56,8 +60,10 @@ class Schedule:
         self.interval = min(MOST_INTERVAL, 2 * self.interval)
 
     def _open(self, seconds: float, measured: bool) -> None:
+        """Count down what is left of the opening, by readings and by time; a program of slow steps has none."""
         self._opening_seconds -= seconds
-        self._opening = max(0, self._opening - measured) if self._opening_seconds > 0 else 0
+        too_slow = not measured and seconds > _OPENING_PACE
+        self._opening = 0 if too_slow or self._opening_seconds <= 0 else max(0, self._opening - measured)
 
     def _adapt(self) -> None:
         interval = self._least

@@ -1,0 +1,48 @@
+"""A probe that did all the work was the training: nothing is started again just to hand over its model."""
+
+from __future__ import annotations
+
+from mlcd.core.records import JobRecord, TaskRecord
+from mlcd.core.run import Attempt, AttemptEnd
+from mlcd.core.task import TaskKind, TaskState, TaskStatus
+from mlcd.engine.desk import Desk, work_of
+from mlcd.engine.tasks import carried_samples
+
+
+def finished_probe(desk: Desk, record: JobRecord) -> TaskRecord | None:
+    """The newest probe, if it ended by itself with all the work done."""
+    probes = [task for task in desk.store.tasks(desk.job_id) if task.kind is TaskKind.PROBE]
+    if not probes or probes[-1].handle is None or probes[-1].ended_at is None:
+        return None
+    status = desk.cloud.status(probes[-1].handle)
+    well = status.state is TaskState.SUCCEEDED
+    return probes[-1] if well and _work_is_done(desk, record, status) else None
+
+
+def adopt_finished_probe(desk: Desk, record: JobRecord) -> None:
+    """Write it down as the training, which then is over; what it cost is on the bill as a probe."""
+    task = None if desk.store.attempts(desk.job_id) else finished_probe(desk, record)
+    if task is None or task.ended_at is None:
+        return
+    why = f"probe {task.number} did all the work"
+    done = max(carried_samples(desk.folder), desk.cloud.status(task.handle or "").progress.samples)
+    attempt = Attempt(
+        task.id,
+        number=1,
+        deployment=task.deployment,
+        started_at=task.ended_at,
+        samples_before=done,
+        end=AttemptEnd.FINISHED,
+        why=why,
+        ended_at=task.ended_at,
+    )
+    desk.store.put_attempt(desk.job_id, attempt)
+    desk.say("attempt", f"Nothing is left to train: {why}", number=attempt.number)
+
+
+def _work_is_done(desk: Desk, record: JobRecord, status: TaskStatus) -> bool:
+    work = work_of(record.job)
+    value = status.progress.latest(work.until.metric) if work.until else None
+    if work.until is not None and value is not None and work.until.reached(value):
+        return True
+    return max(carried_samples(desk.folder), status.progress.samples) >= work.samples > 0
