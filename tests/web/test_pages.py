@@ -13,8 +13,8 @@ from mlcd.reporting.html import tag
 from mlcd.web.app import create_app
 from mlcd.web.pages.assets import VERSION
 from mlcd.web.pages.examples import example, examples, read_keys
-from mlcd.web.pages.people import inside
 from mlcd.web.pages.rendering import html, price_age, size
+from mlcd.web.sessions import inside
 from mlcd.web.site import Site
 from web.people import BOSS, PASSWORD, Person, hire, open_test_site, set_up
 

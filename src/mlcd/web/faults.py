@@ -90,9 +90,10 @@ def _headers(error: MlcdError) -> dict[str, str]:
 def _shown(
     request: Request, error: MlcdError, status: int, headers: dict[str, str] | None = None
 ) -> Response:
-    """A page for a browser that asked for one; data for everyone else."""
-    asks_for_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
-    if asks_for_page and not request.url.path.startswith("/api/"):
+    """A page for someone who looks at it in a browser; data for programs and for scripts of our pages."""
+    in_browser = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+    looked_at = request.headers.get("sec-fetch-dest") == "document"
+    if in_browser and (looked_at or not request.url.path.startswith("/api/")):
         shown: Response = request.app.state.error_page(request, error, status)
         return shown
     return answer(body_of(error), status, headers)

@@ -43,8 +43,8 @@ class Departure:
     cookie: str
 
 
-def depart(site: Site) -> Departure:
-    """Send someone to the provider."""
+def depart(site: Site, to: str) -> Departure:
+    """Send someone to the provider; `to` is where they want to be afterwards."""
     settings = _settings(site)
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
@@ -58,22 +58,22 @@ def depart(site: Site) -> Departure:
         "code_challenge": challenge,
         "code_challenge_method": "S256",
     }
-    cookie = _serializer(site).dumps([state, nonce, verifier])
+    cookie = _serializer(site).dumps([state, nonce, verifier, to])
     return Departure(f"{_discover(settings)['authorization_endpoint']}?{urlencode(query)}", str(cookie))
 
 
-def arrive(site: Site, cookie: str, state: str, code: str) -> Account:
-    """The account of someone who came back from the provider; a new one if need be."""
+def arrive(site: Site, cookie: str, state: str, code: str) -> tuple[Account, str]:
+    """The account of someone who came back from the provider, a new one if need be; and where they want to be."""
     settings = _settings(site)
     try:
-        expected, nonce, verifier = _serializer(site).loads(cookie, max_age=SECONDS)
+        expected, nonce, verifier, to = _serializer(site).loads(cookie, max_age=SECONDS)
     except (BadSignature, ValueError) as error:
         raise NotAllowedError("The sign-on took too long or began elsewhere.", "Try again.") from error
     if not secrets.compare_digest(expected.encode(), state.encode("utf-8", "replace")):
         raise NotAllowedError("The sign-on began elsewhere.", "Try again.")
     provider = _discover(settings)
     claims = _claims(settings, provider, _redeem(site, settings, provider, code, verifier), nonce)
-    return _account(site, settings, claims)
+    return _account(site, settings, claims), str(to)
 
 
 def _settings(site: Site) -> Oidc:

@@ -75,3 +75,9 @@ def open_session(site: Site, account: Account, response: Response) -> str:
         samesite="lax",
     )
     return csrf_of(site, token_id)
+
+
+def inside(address: str) -> str:
+    """A path of this site, whatever somebody put into a link."""
+    plain = address.startswith("/") and not address.startswith("//") and "\\" not in address
+    return address if plain and not any(ord(letter) < 32 for letter in address) else "/jobs"

@@ -14,7 +14,8 @@ import pytest
 
 from mlcd.core.run import JobState
 from small_jobs import PROGRAM
-from web.servers import PASSWORD, Server, remote, served
+from web.issuers import Issuer
+from web.servers import PASSWORD, Server, remote, served, wire
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -25,23 +26,49 @@ QUICK = {
     "probe": {"warmup_seconds": 0.1, "min_seconds": 0.3, "max_seconds": 2, "silent_seconds": 10},
     "checkpoint": {"grace_seconds": 2},
 }
+LEARNS_A_LINE = """
+import json, os, random, shutil, time
+import mlcd
+
+slope, start, done = 0.0, 0.0, 0
+total = int(os.environ["MLCD_WORK_SAMPLES"])
+for batch in mlcd.steps([[random.uniform(-1, 1) for _ in range(10)] for _ in range(total // 10)]):
+    errors = [slope * x + start - (2 * x + 1) for x in batch]
+    slope -= 0.1 * sum(error * x for error, x in zip(errors, batch)) / len(batch)
+    start -= 0.1 * sum(errors) / len(batch)
+    done += len(batch)
+    mlcd.report(loss=sum(error * error for error in errors) / len(batch))
+    time.sleep(0.02)
+folder = os.environ["MLCD_OUTPUT_DIR"]
+os.makedirs(folder, exist_ok=True)
+shutil.copy("predict.py", folder)
+with open(os.path.join(folder, "line.json"), "w") as stream:
+    json.dump({"slope": slope, "start": start}, stream)
+print("trained", done)
+"""
+PREDICTS = """
+import json
+from pathlib import Path
+
+line = json.loads(Path(__file__).with_name("line.json").read_text())
+
+def predict(inputs):
+    return [line["slope"] * value + line["start"] for value in inputs]
+"""
 PHONE = {"viewport": {"width": 400, "height": 800}, "is_mobile": True, "has_touch": True}
 
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    """A small program as people send it: zipped with its folder."""
-    file = tmp_path / "small.zip"
-    with zipfile.ZipFile(file, "w") as packed:
-        packed.writestr("small/train.py", textwrap.dedent(PROGRAM))
-    return file
+    """A small program as people send it."""
+    return _packed(tmp_path, {"train.py": PROGRAM})
 
 
-def test_from_a_new_job_to_a_downloaded_model(
-    open_server: Server, open_page: OpenPage, archive: Path, tmp_path: Path
+def test_from_a_new_job_to_a_downloaded_model_and_its_predictions(
+    open_server: Server, open_page: OpenPage, tmp_path: Path
 ) -> None:
     page = open_page(f"{open_server.url}/new")
-    _fill(page, archive, samples=4000)
+    _fill(page, _packed(tmp_path, {"train.py": LEARNS_A_LINE, "predict.py": PREDICTS}), samples=4000)
     page.click("[data-check]")
     _expect(page.locator("[data-checked] tbody tr")).to_have_count(1)
     page.click("[data-start]")
@@ -59,7 +86,20 @@ def test_from_a_new_job_to_a_downloaded_model(
         page.click("text=Download the model")
     download.value.save_as(tmp_path / "model.zip")
     with zipfile.ZipFile(tmp_path / "model.zip") as model:
-        assert json.loads(model.read("model.json")) == {"done": 4000}
+        assert json.loads(model.read("line.json"))["slope"] == pytest.approx(2.0, abs=0.1)
+    page.click("text=Try the model")
+    _expect(page.locator("[data-about]")).to_contain_text("predict.py")
+    page.fill("[name=inputs]", "[3, -4")
+    page.click("button:text('Predict')")
+    _expect(page.locator("[data-model] [data-error]")).to_contain_text("not JSON")
+    page.fill("[name=inputs]", "[3, -4]")
+    page.click("button:text('Predict')")
+    outputs = page.locator("[data-outputs] pre")
+    _expect(outputs).not_to_be_empty()
+    assert json.loads(outputs.inner_text()) == pytest.approx([7.0, -7.0], abs=0.3)
+    page.fill("[name=inputs]", '["seven"]')
+    page.click("button:text('Predict')")
+    _expect(page.locator("[data-model] [data-error]")).to_contain_text("TypeError")
 
 
 def test_a_training_is_stopped_resumed_and_given_another_budget(
@@ -227,6 +267,37 @@ def test_the_first_account_makes_another_which_signs_in(open_page: OpenPage, tmp
         page.click("text=Make a token")
         _expect(page.locator("[data-made] code")).to_contain_text("mlcd")
         _expect(page.locator("main")).not_to_contain_text("People")
+
+
+def test_people_sign_in_with_their_identity_provider(open_page: OpenPage, tmp_path: Path) -> None:
+    issuer = Issuer()
+    options = ("--accounts", "--oidc-issuer", issuer.url)
+    with served(tmp_path / "home", *options, MLCD_OIDC_CLIENT_SECRET="shared") as server:
+        wire(server).post(
+            "/setup", {"name": "boss", "password": PASSWORD, "setup_token": server.setup_token()}
+        )
+        page = open_page(f"{server.url}/offers")
+        page.wait_for_url("**/login?next=/offers")
+        page.click("text=Sign in with single sign-on")
+        page.click("#no")
+        _expect(page.locator("main")).to_contain_text("did not let you in")
+        page.goto(f"{server.url}/offers")
+        page.click("text=Sign in with single sign-on")
+        page.click("#yes")
+        page.wait_for_url(f"{server.url}/offers")
+        _expect(page.locator(".me")).to_contain_text("ada")
+        page.click("text=Team")
+        _expect(page.locator("main")).not_to_contain_text("People")
+    issuer.server.shutdown()
+
+
+def _packed(folder: Path, files: dict[str, str]) -> Path:
+    """Zipped with its folder."""
+    file = folder / "small.zip"
+    with zipfile.ZipFile(file, "w") as packed:
+        for name, text in files.items():
+            packed.writestr(f"small/{name}", textwrap.dedent(text))
+    return file
 
 
 def _fill(page: Page, archive: Path, samples: int) -> None:

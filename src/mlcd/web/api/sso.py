@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from mlcd.errors import NotAllowedError
 from mlcd.web.api.common import address_of
 from mlcd.web.oidc import COOKIE, SECONDS, arrive, depart
-from mlcd.web.sessions import open_session
+from mlcd.web.sessions import inside, open_session
 from mlcd.web.who import SiteOf
 
 router = APIRouter(tags=["accounts"])
@@ -19,10 +19,12 @@ Word = Annotated[str, Query(max_length=4000)]
 
 
 @router.get("/sso", status_code=303, responses={303: {"description": "Away to the identity provider."}})
-def leave(site: SiteOf, request: Request) -> Response:
-    """Begin to sign in with the identity provider."""
+def leave(
+    site: SiteOf, request: Request, to: Annotated[str, Query(alias="next", max_length=500)] = ""
+) -> Response:
+    """Begin to sign in with the identity provider; `next` is the page to come back to."""
     site.logins.take(f"from {address_of(request)}")
-    departure = depart(site)
+    departure = depart(site, inside(to))
     response = RedirectResponse(departure.url, 303)
     response.set_cookie(
         COOKIE, departure.cookie, max_age=SECONDS, httponly=True, secure=site.serve.secure, samesite="lax"
@@ -38,8 +40,8 @@ def come_back(
     site.logins.take(f"from {address_of(request)}")
     if error:
         raise NotAllowedError("The identity provider did not let you in.", "Try again.")
-    account = arrive(site, request.cookies.get(COOKIE, ""), state, code)
-    response = RedirectResponse("/", 303)
+    account, to = arrive(site, request.cookies.get(COOKIE, ""), state, code)
+    response = RedirectResponse(to, 303)
     open_session(site, account, response)
     response.delete_cookie(COOKIE)
     return response

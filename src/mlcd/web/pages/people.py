@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from mlcd.core.accounts import Role
 from mlcd.web.api.common import Cursor
 from mlcd.web.pages.rendering import page
+from mlcd.web.sessions import inside
 from mlcd.web.who import Me, SiteOf, find_actor
 
 router = APIRouter()
@@ -58,9 +59,3 @@ def team(request: Request, site: SiteOf, who: Me, cursor: Cursor = None) -> Resp
         roles=list(Role),
         more=people[-1].name if len(people) == MOST else "",
     )
-
-
-def inside(address: str) -> str:
-    """A path of this site, whatever somebody put into a link."""
-    plain = address.startswith("/") and not address.startswith("//") and "\\" not in address
-    return address if plain and not any(ord(letter) < 32 for letter in address) else "/jobs"

@@ -7,7 +7,7 @@ if (place) {
   const path = `/api/v1/models/${encodeURIComponent(place.dataset.model)}/predict`;
   const form = place.querySelector("form"), about = place.querySelector("[data-about]"), error = form.querySelector("[data-error]");
   call("GET", path).then(
-    ({ kind, file }) => { about.textContent = `${file} (${kind}) answers, in a process of its own.`; form.hidden = false; },
+    ({ kind, file }) => { about.textContent = `${file}${kind === file ? "" : ` (${kind})`} answers, in a process of its own.`; form.hidden = false; },
     (fault) => { about.textContent = fault.words || fault.message; },
   );
   form.addEventListener("submit", async (event) => {
