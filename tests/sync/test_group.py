@@ -229,3 +229,25 @@ def test_a_worker_that_begins_twice_in_one_generation_is_told(store_url: str, gr
     with pytest.raises(SyncError, match="before"):
         join(store_url, 0, 2, name=group_name)
     run_workers(store_url, 2, lambda group: group.all_reduce(np.ones(10)), name=group_name, generation=1)
+
+
+def test_arrays_of_the_store_are_reduced_like_others(workers: Workers) -> None:
+    def work(group: Group) -> list[np.ndarray]:
+        arrays = [group.empty((3, 100_001)), group.empty(7, np.float64), group.empty(0)]
+        private = np.full(5, 1.0)
+        results = []
+        for iteration in range(5):
+            for array in arrays:
+                array[...] = values(group.rank, array.shape, array.dtype.name, iteration)
+            group.all_reduce([arrays[0][1], *arrays[1:], private], op="mean" if iteration == 4 else "sum")
+            results.append(arrays[0].copy())
+            np.testing.assert_array_equal(private, np.full(5, 3.0 ** min(iteration + 1, 4)))
+        return results
+
+    everybody = workers(3, work)
+    for iteration in range(5):
+        total = summed_in_order([values(rank, (3, 100_001), "float32", iteration) for rank in range(3)])
+        for rank, results in enumerate(everybody):
+            mine = values(rank, (3, 100_001), "float32", iteration)
+            mine[1] = total[1] / np.float32(3) if iteration == 4 else total[1]
+            np.testing.assert_array_equal(results[iteration], mine)  # the rows beside it are left alone

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mlcd.sync.rounds import Array, Round
+from mlcd.sync.rounds import Array, Round, cut_into_chunks, shards
 from mlcd.sync.store import PIECE, RESULT, WINDOW, Bytes, ParameterStore, Patience, as_bytes
 from mlcd.sync.times import Stopwatch
 
 _EMPTY: Array = np.empty(0, np.uint8)
+_CACHED_BYTES = 128 << 10  # summed while they are in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,9 @@ class Exchange:
         self._others = [other for other in range(world_size) if other != rank]
         self._new_patience = new_patience
         self._watch = watch
-        self._scratch = np.empty((2, store.parcel_bytes), np.uint8)  # the sum so far, and what comes in
+        self._scratch = np.empty(
+            (2, max(_CACHED_BYTES, store.parcel_bytes)), np.uint8
+        )  # the sum so far, and what comes in
 
     def all_reduce(self, rounds: Sequence[Round], first: int, reduction: Reduction) -> None:
         """Put the combined values of all workers in the place of this worker's."""
@@ -64,6 +67,28 @@ class Exchange:
                 self._upload_own(chunks, first + turn - 1)
             if turn >= 2:
                 self._collect(rounds[turn - 2], first + turn - 2)
+
+    def all_reduce_in_place(
+        self, arrays_of_all: Callable[[], list[Array]], first: int, reduction: Reduction
+    ) -> None:
+        """The same on arrays in memory that all share: each worker writes the sums of its shard into everybody's.
+
+        Two numbers are used: one when all gradients are there, and one when all sums are.
+        """
+        self._watch.start()
+        self._tell_all(first)
+        self._watch.done("ul_shard_s")
+        arrays = arrays_of_all()
+        shard = shards(arrays[0].size, self._world_size)[self._rank]
+        for chunks in zip(*(cut_into_chunks(array[shard], _CACHED_BYTES) for array in arrays), strict=True):
+            total = self._scratch[0, : chunks[0].nbytes].view(chunks[0].dtype)
+            _combine(iter(chunks), self._world_size, reduction, total, total)
+            self._watch.done("dl_shard_s")
+            for chunk in chunks:
+                chunk[:] = total
+            self._watch.done("ul_aggr_s")
+        self._tell_all(first + 1)
+        self._watch.done("dl_grad_s")
 
     def reduce_scatter(
         self, rounds: Sequence[Round], first: int, reduction: Reduction, into: Sequence[Array]
@@ -106,6 +131,11 @@ class Exchange:
         else:
             self._store.send(number, {root: _EMPTY})
             self._receive(RESULT, number, [root], [_EMPTY])
+
+    def _tell_all(self, number: int) -> None:
+        """Go on when every worker has come this far."""
+        self._store.publish(number, _EMPTY)
+        self._receive(RESULT, number, self._others, [_EMPTY] * len(self._others))
 
     def _upload(self, chunks: Round, number: int) -> None:
         self._store.send(number, {other: as_bytes(chunks[other]) for other in self._others})

@@ -24,7 +24,7 @@ Reply = Any  # bytes, int, None, or a list of replies
 _SMALL = 4096  # bytes read ahead when looking for the head of a reply
 _LARGE = 16384  # arguments from here on are sent from where they lie
 _MOST_PARTS = 512  # of one call of sendmsg; the kernel takes 1024
-_SOCKET_BUFFER = 4 << 20  # bytes on their way in each direction, so that both are in use at a time
+_SOCKET_BUFFER = 1 << 20  # bytes on their way, so that both directions are in use at a time
 
 
 class Connection:

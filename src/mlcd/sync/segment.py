@@ -56,8 +56,26 @@ class Segment:
         self.results = parts["results"]
 
 
-def _cut(memory: mmap.mmap, shapes: dict[str, tuple[int, ...]]) -> dict[str, Bytes]:
-    whole: Bytes = np.frombuffer(memory, dtype=np.uint8)
+def map_file(path: Path, total: int) -> Bytes:
+    """A file as memory, shared with whoever maps it too."""
+    with path.open("r+b") as file:
+        return np.frombuffer(mmap.mmap(file.fileno(), total), dtype=np.uint8)
+
+
+def new_file(path: Path, header: bytes, total: int) -> None:
+    """Make a file of so many bytes in one atomic step; FileExistsError where somebody was first."""
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}.draft")
+    try:
+        with draft.open("wb") as file:
+            file.write(header)
+            file.flush()
+            _reserve(file, total, path)
+        os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _cut(whole: Bytes, shapes: dict[str, tuple[int, ...]]) -> dict[str, Bytes]:
     parts, start = {}, LINE
     for name, shape in shapes.items():
         size = int(np.prod(shape))
@@ -66,29 +84,17 @@ def _cut(memory: mmap.mmap, shapes: dict[str, tuple[int, ...]]) -> dict[str, Byt
     return parts
 
 
-def _mapped(path: Path, header: bytes, total: int) -> mmap.mmap:
-    """The file in memory; whoever comes first makes it, in one atomic step."""
-    with contextlib.suppress(FileExistsError):
-        _make(path, header, total)
-    with path.open("r+b") as file:
-        if file.read(len(header)) != header:
-            raise SyncError(
-                f"The shared memory {path} was made for other workers.", "Take another name or generation."
-            )
-        return mmap.mmap(file.fileno(), total)
-
-
-def _make(path: Path, header: bytes, total: int) -> None:
-    if path.exists():
-        raise FileExistsError(path)
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}.draft")
-    try:
-        with draft.open("wb") as file:
-            file.write(header)
-            _reserve(file, total, path)
-        os.link(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+def _mapped(path: Path, header: bytes, total: int) -> Bytes:
+    """The file in memory; whoever comes first makes it."""
+    if not path.exists():
+        with contextlib.suppress(FileExistsError):
+            new_file(path, header, total)
+    memory = map_file(path, total)
+    if memory[: len(header)].tobytes() != header:
+        raise SyncError(
+            f"The shared memory {path} was made for other workers.", "Take another name or generation."
+        )
+    return memory
 
 
 def _reserve(file: Any, total: int, path: Path) -> None:

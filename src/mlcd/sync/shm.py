@@ -24,13 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mlcd.errors import UserError
+from mlcd.sync.buffers import SharedBuffers
 from mlcd.sync.errors import StaleWorker
 from mlcd.sync.segment import NOTICE_BYTES, Segment
-from mlcd.sync.store import PIECE, SLOTS, Bytes, Member, Patience, been_here, whole_lines
+from mlcd.sync.store import PIECE, SLOTS, Bytes, Member, Patience, been_here, best_parcel
 
 _SHARED = Path("/dev/shm")  # noqa: S108  # shared memory with a name is what this is about
-_ROUND_BYTES = 1 << 20  # of one worker: small enough for what is exchanged to stay in the processor's cache
-_LEAST_BYTES = 16 << 10
 _NOTICE = struct.Struct("<dI")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,40}")
 
@@ -42,7 +41,7 @@ class SharedMemoryStore:
 
     def __init__(self, url_name: str, member: Member) -> None:
         self._me, self._world_size = member.rank, member.world_size
-        self.parcel_bytes = whole_lines(max(_LEAST_BYTES, _ROUND_BYTES // member.world_size))
+        self.parcel_bytes = best_parcel(member.world_size)
         self._folder = _folder(url_name) / member.name
         self._generation = member.generation
         self._fence_lock = threading.Lock()
@@ -51,6 +50,7 @@ class SharedMemoryStore:
         self._segment = Segment(self._folder / f"{member.generation}", member.world_size, self.parcel_bytes)
         if not member.position and (self._segment.sent[self._me].any() or self._segment.published[self._me]):
             raise been_here(self._me, member.generation)
+        self.buffers: SharedBuffers = SharedBuffers(self._folder, member)
         self._socket = self._listen()
 
     def send(self, number: int, pieces: Mapping[int, Bytes]) -> None:
@@ -102,6 +102,7 @@ class SharedMemoryStore:
     def close(self, orderly: bool) -> None:
         self._socket.close()
         self._wake_path(self._me).unlink(missing_ok=True)
+        self.buffers.remove()
         if orderly and not any(self._folder.glob(f"wake-{self._generation}-*")):
             (self._folder / f"{self._generation}").unlink(missing_ok=True)
 
@@ -110,9 +111,10 @@ class SharedMemoryStore:
         newest = self.newest_generation()
         if newest > self._generation:
             raise StaleWorker(f"Generation {newest} has begun; this worker is of {self._generation}.")
-        for path in self._folder.glob("*") if self._me == 0 else ():
-            if path.name.isdigit() and int(path.name) < self._generation:
-                path.unlink(missing_ok=True)
+        for old in range(newest, self._generation) if self._me == 0 else ():
+            for pattern in (f"{old}", f"buffer-{old}-*", f"wake-{old}-*"):
+                for path in self._folder.glob(pattern):
+                    path.unlink(missing_ok=True)
 
     def _listen(self) -> socket.socket:
         path = self._wake_path(self._me)

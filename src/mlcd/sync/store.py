@@ -29,6 +29,8 @@ RESULT = 1
 WINDOW = 3
 SLOTS = 2 * WINDOW
 LINE = 64  # bytes of a cache line
+ROUND_BYTES = 4 << 20  # of one worker in one round, at best
+STORE_BYTES = 512 << 20  # parcels in one store, at most
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,27 @@ class Patience(Protocol):
     def waited(self, missing: Sequence[int]) -> None: ...
 
 
+class Buffers(Protocol):
+    """Memory that all workers share."""
+
+    def allocate(self, size: int) -> Bytes:
+        """So many bytes of it."""
+
+    def holds(self, array: npt.NDArray[Any]) -> bool:
+        """Whether the array lies in it."""
+
+    def of_all(self, array: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        """The same array of every worker, in the order of ranks."""
+
+
 class ParameterStore(Protocol):
     """Takes parcels from workers and gives them to workers."""
 
-    parcel_bytes: int  # the largest parcel, and what suits this store best
+    parcel_bytes: int  # the largest parcel
+
+    @property
+    def buffers(self) -> Buffers | None:
+        """Memory that all workers share, where the store has some."""
 
     def send(self, number: int, pieces: Mapping[int, Bytes]) -> None:
         """Offer a PIECE to each of these workers. The arrays may be reused at once."""
@@ -97,6 +116,12 @@ def open_store(url: str, member: Member) -> ParameterStore:
         f"'{scheme}' is no kind of parameter store.",
         "Use redis://HOST:PORT, rediss://HOST:PORT or shm://NAME.",
     )
+
+
+def best_parcel(world_size: int, servers: int = 1) -> int:
+    """Bytes of the largest parcel: large enough to be few, and so that a store never holds more than STORE_BYTES."""
+    most = servers * STORE_BYTES // (SLOTS * world_size * world_size)
+    return whole_lines(max(4096, min(ROUND_BYTES // world_size, most)))
 
 
 def been_here(rank: int, generation: int) -> SyncError:

@@ -21,10 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mlcd.sync.errors import StaleWorker, StoreLost
 from mlcd.sync.resp import Connection
-from mlcd.sync.store import PIECE, RESULT, SLOTS, Bytes, Member, Patience, been_here, whole_lines
+from mlcd.sync.store import PIECE, RESULT, SLOTS, Buffers, Bytes, Member, Patience, been_here, best_parcel
 
-_ROUND_BYTES = 2 << 20  # of one worker
-_LEAST_BYTES = 64 << 10
 _INLINE_BYTES = 1024  # what is not larger travels with its flag
 _LIFETIME_S = 6 * 3600  # of what killed workers leave
 _FLAG = struct.Struct("<B?QI")  # kind, whether the parcel follows, number, source
@@ -33,13 +31,15 @@ _FLAG = struct.Struct("<B?QI")  # kind, whether the parcel follows, number, sour
 class ValkeyStore:
     """Parcels as values, flags as entries of streams."""
 
+    buffers: Buffers | None = None
+
     def __init__(self, url: str, member: Member) -> None:
         self._me, self._world_size = member.rank, member.world_size
-        self.parcel_bytes = whole_lines(max(_LEAST_BYTES, _ROUND_BYTES // member.world_size))
         self._generation = member.generation
         self._root = f"mlcd:{member.name}"
         self._keys = f"{self._root}:{member.generation}"
         self._servers = [Connection(each.strip()) for each in url.split(",")]
+        self.parcel_bytes = best_parcel(member.world_size, len(self._servers))
         self._last_flag = [b"0"] * len(self._servers)
         self._arrived: dict[tuple[int, int], dict[int, bytes | None]] = {}  # None: to be fetched
         self._newest = {PIECE: member.position - 1, RESULT: member.position - 1}  # received of each kind
