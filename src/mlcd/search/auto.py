@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
@@ -102,7 +103,8 @@ def _last_hope(board: Board, scene: Scene, now: Outlook, places: Rows) -> Deploy
     if not _some_hope(board, scene, places):
         return Stop(None, reasons.nothing_works(study))
     gaps = board.beliefs.mean[scene.rows[places]] - scene.stakes.take(places).required_after_probe()
-    likeliest = int(np.argmax(gaps / np.hypot(now.sd[places], SURPRISE)))
+    keeps = log_ndtr(gaps / np.hypot(now.sd[places], SURPRISE))
+    likeliest = int(np.argmax(keeps + np.log1p(-scene.failing[places])))
     out_of_reach = np.max(gaps + _HOPELESS_SD * now.sd[places]) < -_HOPELESS_GAP
     if out_of_reach and len(study.trials) >= _HOPELESS_PROBES:
         return Stop(None, reasons.out_of_reach(study))
