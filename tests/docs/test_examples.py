@@ -49,15 +49,19 @@ def in_text() -> list[tuple[str, str]]:
 def parse(words: str) -> Any:
     """Have the command line parse a command without carrying it out."""
     bare = re.sub(r"^(?:\w+=\S+ )*mlcd ", "", words)
-    arguments = shlex.split(re.split(r"\s[>|]\s", bare)[0], comments=True)
+    command, rest = command_called(shlex.split(re.split(r"\s[>|]\s", bare)[0], comments=True))
+    return command.make_context(command.name, rest)
+
+
+def command_called(arguments: list[str]) -> tuple[Any, list[str]]:
+    """The command, and what is left for it; `bench` is an app of its own."""
     name, *rest = arguments
-    return command_called(name).make_context(name, rest)
-
-
-def command_called(name: str) -> Any:
-    """The command; `bench` is an app of its own."""
     group: Any = typer.main.get_command(app)
-    return typer.main.get_command(bench_app) if name == "bench" else group.commands[name]
+    command = typer.main.get_command(bench_app) if name == "bench" else group.commands[name]
+    while hasattr(command, "commands"):
+        name, *rest = rest
+        command = command.commands[name]
+    return command, rest
 
 
 @pytest.mark.parametrize(("where", "words"), commands())
@@ -67,23 +71,23 @@ def test_a_command_shown_can_be_typed(where: str, words: str) -> None:
 
 @pytest.mark.parametrize(("where", "words"), in_text())
 def test_a_command_in_the_text_exists_with_its_options(where: str, words: str) -> None:
-    if len(shlex.split(words)) == 2 and needs_an_argument(words):
-        words += " JOB" + "".join(f" {name} x" for name in needed_options(words))
+    command, rest = command_called(words.split()[1:])
+    if not rest:
+        words += " JOB" * needed_arguments(command) + "".join(
+            f" {name} x" for name in needed_options(command)
+        )
     assert parse(words).params
 
 
-def needed_options(words: str) -> list[str]:
+def needed_options(command: Any) -> list[str]:
     """The options that a command named in passing cannot do without."""
-    command = command_called(words.split()[1])
     return [each.opts[0] for each in command.params if each.param_type_name == "option" and each.required]
 
 
-def needs_an_argument(words: str) -> bool:
-    """Whether this command, named in passing, is one of those that want a job or a trace."""
-    command = command_called(words.split()[1])
-    return words == "mlcd bench" or any(
-        each.param_type_name == "argument" and each.required for each in command.params
-    )
+def needed_arguments(command: Any) -> int:
+    """How many jobs, traces or other things this command, named in passing, wants to be told."""
+    needed = [each for each in command.params if each.param_type_name == "argument" and each.required]
+    return max(len(needed), int(command.name == "bench"))
 
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)

@@ -49,12 +49,13 @@ def up(
 ) -> None:
     """Start an emulated EC2, and print what AWS's tools need in their environment to use it.
 
-    It needs root on Linux. What runs already stays as it is.
+    It needs root on Linux. What runs already stays as it is. A shell takes the variables in with
+    eval "$(mlcd emulate up)".
 
     Examples:
 
         mlcd emulate up
-        eval "$(mlcd emulate up)"
+        mlcd emulate up --name ci --vcpus 16 --json
     """
     from mlcd.emulate.client import Wanted
     from mlcd.emulate.client import up as start
