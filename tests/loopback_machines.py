@@ -179,7 +179,7 @@ class Door:
     user: str
 
     @property
-    def options(self, deployment: Deployment) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """For LoopbackCloud."""
         return {"port": self.port, "key": str(self.key), "user": self.user}
 

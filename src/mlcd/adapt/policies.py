@@ -1,5 +1,6 @@
 """The concerns that may move a run, most urgent first.
 
+    leave_spot       there is no time left to lose machines that may be taken back (see spot.py)
     keep_limits      the measured speed would break a limit, and another deployment would keep it
     go_on_with_fewer nodes keep getting lost: fewer of them, where that is better than losing more
     grow_batch       the gradient noise allows a larger batch, and it is worth the move
@@ -16,6 +17,7 @@ from collections.abc import Iterable
 
 from mlcd.adapt.base import Keep, Move, Policy, Situation
 from mlcd.adapt.prospects import Prospect, allows, elsewhere, stay, value
+from mlcd.adapt.spot import leave_spot
 from mlcd.core.units import show_duration, show_usd
 
 WATCH_SECONDS = 10.0  # less than that says little about a speed
@@ -92,7 +94,7 @@ def worth_moving(situation: Situation) -> Keep | Move:
     )
 
 
-POLICIES: tuple[Policy, ...] = (keep_limits, go_on_with_fewer, grow_batch, worth_moving)
+POLICIES: tuple[Policy, ...] = (leave_spot, keep_limits, go_on_with_fewer, grow_batch, worth_moving)
 
 
 def decide(situation: Situation, policies: Iterable[Policy] = POLICIES) -> Keep | Move:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from mlcd.adapt.base import Keep, Move, Situation, Speed
 from mlcd.adapt.policies import decide
+from mlcd.adapt.spot import leave_spot, leave_what_is_sold_out, with_twins
 from mlcd.core.machines import Deployment
 from mlcd.core.records import JobRecord
 from mlcd.core.run import Attempt, AttemptEnd
@@ -48,6 +49,28 @@ class Adapter:
             return Keep()
         return decide(situation)
 
+    def after_loss(self, record: JobRecord, attempt: Attempt, sold_out: bool) -> Keep | Move:
+        """Where to go on once machines were lost, or could not be had at all."""
+        speed = self._speeds.get(attempt.deployment)
+        if speed is None:
+            return Keep()
+        before = self.desk.store.attempts(self.desk.job_id)
+        done = carried_samples(self.desk.folder)
+        situation = Situation(
+            goal=goal_of(record),
+            spent=self.desk.spent(record),
+            deployment=attempt.deployment,
+            now=speed,
+            watched_seconds=0.0,
+            samples_left=max(0.0, record.samples(attempt.deployment) - done),
+            speeds=self._speeds,
+            move_seconds=self._study.start_seconds + STOP_SECONDS,
+            moves=sum(each.end is AttemptEnd.MOVED for each in before),
+            losses=_losses_in_a_row(list(before)),
+            samples_at=record.samples_at,
+        )
+        return leave_what_is_sold_out(situation) if sold_out else leave_spot(situation)
+
     def _situation(self, record: JobRecord, attempt: Attempt, status: TaskStatus) -> Situation | None:
         seen, first = lately(status), first_step_seconds(status.progress.points)
         if seen is None or first is None:
@@ -82,11 +105,8 @@ def known_speeds(study: Study, searcher: Searcher) -> Mapping[Deployment, Speed]
         if (seen := trial.measurement) is not None
     }
     failed = {trial.deployment for trial in failed_trials(study)}
-    return {
-        deployment: speed
-        for deployment, speed in {**believed, **measured}.items()
-        if deployment not in failed
-    }
+    speeds = with_twins({**believed, **measured}, measured)
+    return {deployment: speed for deployment, speed in speeds.items() if deployment not in failed}
 
 
 def _losses_in_a_row(before: list[Attempt]) -> int:

@@ -10,6 +10,8 @@ from mlcd.forecast.noise_seen import noise_moments, noise_now
 from mlcd.forecast.throughput import Throughput, first_step_seconds, throughput_after
 from mlcd.worker.noise_schedule import OPENING_SECONDS
 
+NO_CAPACITY = "no capacity"  # how a cloud begins to say so where the launch did not know it yet
+
 
 def judge_probe(status: TaskStatus, now: float, settings: ProbeSettings) -> Measurement | Failure | None:
     """A measurement that is good enough, a failure, or None: wait."""
@@ -99,6 +101,8 @@ def _judge_ended(status: TaskStatus, seen: Throughput | None) -> Measurement | F
 
 
 def _judge_crash(status: TaskStatus) -> Failure:
+    if status.reason.startswith(NO_CAPACITY):
+        return _failure(status, FailureKind.NO_CAPACITY, status.reason)
     if "out of memory" in status.reason.lower():
         return _failure(status, FailureKind.OUT_OF_MEMORY, status.reason)
     code = "" if status.exit_code is None else f"exit code {status.exit_code}"

@@ -26,12 +26,14 @@ from mlcd.engine.halting import (
     stop_seconds,
 )
 from mlcd.engine.handing_over import hand_over
+from mlcd.engine.judging import NO_CAPACITY
 from mlcd.engine.modelling import keep_model, most_samples
 from mlcd.engine.searching import StopAskedError
 from mlcd.engine.secrets import redact
 from mlcd.engine.tasks import training_task
-from mlcd.errors import CloudError, TaskFailedError
+from mlcd.errors import CloudError, NoCapacityError, TaskFailedError
 
+SOLD_OUT_SECONDS = 60.0  # before machines that could not be had are asked for again
 HANG_FACTOR = 5.0  # × the probe's patience: a training may pause to evaluate or to save
 
 
@@ -51,6 +53,8 @@ class Training:
             attempt = Stretch(self.desk, record, task).follow()
             if attempt.end is not AttemptEnd.FINISHED:
                 self._refuse_too_many(record, attempt)
+            if attempt.end is AttemptEnd.LOST:
+                self._reconsider(self.desk.record, attempt)
         self.ended_at = done.ended_at or self.desk.now()
         keep_model(self.desk, self.desk.record)
         return hand_over(self.desk, done.task_id)
@@ -91,6 +95,17 @@ class Training:
                 redact(tail, self.desk.secrets),
             )
 
+    def _reconsider(self, record: JobRecord, attempt: Attempt) -> None:
+        """After a loss: go on elsewhere where the deadline asks for it, or where there are no machines to be had."""
+        sold_out = attempt.why.startswith(NO_CAPACITY)
+        course = Adapter(self.desk, record).after_loss(record, attempt, sold_out)
+        if isinstance(course, Move):
+            told = f"Going on with {course.deployment}: {course.why}"
+            self.desk.say("decision", told, deployment=course.deployment.key)
+            self.desk.change(moved_to=course.deployment)
+        elif sold_out:
+            self.desk.cloud.clock.sleep(SOLD_OUT_SECONDS)
+
 
 class Stretch:
     """One unbroken stretch of the training, from its launch or where it was taken over."""
@@ -107,7 +122,11 @@ class Stretch:
 
     def follow(self) -> Attempt:
         """Watch it until it has ended and is booked."""
-        self.handle = self.desk.launch(self.task_record, self.task)
+        try:
+            self.handle = self.desk.launch(self.task_record, self.task)
+        except NoCapacityError as error:
+            why = f"{NO_CAPACITY}: {error.message}"
+            return self._close(TaskStatus(TaskState.FAILED, reason=why), AttemptEnd.LOST, why)
         while True:
             status = self.desk.cloud.status(self.handle)
             self._tell_downtime(self.books.book(self.record, status))
@@ -220,6 +239,8 @@ class Stretch:
             return self._close(status, AttemptEnd.FINISHED, status.reason)
         if status.state is TaskState.LOST:
             return self._close(status, AttemptEnd.LOST, status.reason or "the machine is gone")
+        if status.state is TaskState.FAILED and status.reason.startswith(NO_CAPACITY):
+            return self._close(status, AttemptEnd.LOST, status.reason)
         if status.state is TaskState.FAILED:
             code = "" if status.exit_code is None else f"exit code {status.exit_code}"
             return self._close(status, AttemptEnd.FAILED, status.reason or code)

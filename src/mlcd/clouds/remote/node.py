@@ -36,7 +36,9 @@ class RemoteNode:
         self.received_bytes = 0
         self._folder = folder
         self._lease_until = 0.0
+        self._lease_seconds = 0.0
         self._closed = threading.Event()
+        self._listener: threading.Thread | None = None
 
     # ------------------------------------------------------------------------------------------- beginning
 
@@ -51,8 +53,9 @@ class RemoteNode:
             else:
                 return
 
-    def clear(self) -> None:
-        """Make room for the task: what earlier tasks left on a machine that is used again goes."""
+    def make_room(self, lease_seconds: float) -> None:
+        """Renew the lease, and make room for the task: what earlier tasks left on a machine used again goes."""
+        self.renew(time.time() + lease_seconds)
         base = shlex.quote(self.reach.base)
         make = " ".join(
             shlex.quote(f"{self.root}/{name}")
@@ -84,7 +87,8 @@ class RemoteNode:
     def listen(self) -> None:
         """Hear the agent and bring home what has grown, again and again, in a thread."""
         self.heard_at = time.monotonic()
-        threading.Thread(target=self._listen, name=f"node-{self.rank}", daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, name=f"node-{self.rank}", daemon=True)
+        self._listener.start()
 
     def close(self) -> None:
         """Listen no more."""
@@ -97,6 +101,18 @@ class RemoteNode:
         return bool(self.agent.get("phase") == "ended")
 
     @property
+    def ended_well(self) -> bool:
+        """Whether its program ended by itself, and well."""
+        return self.ended and self.agent["why"] == "exit" and not any(self.agent["codes"])
+
+    @property
+    def exit_code(self) -> int | None:
+        """The first code of its processes that is not 0, else 0, or None where nothing has ended."""
+        codes = self.agent.get("codes") or [None]
+        failed: int | None = next((code for code in codes if code), codes[0])
+        return failed
+
+    @property
     def silent_seconds(self) -> float:
         """How long it has said nothing new."""
         return time.monotonic() - self.heard_at
@@ -106,10 +122,9 @@ class RemoteNode:
         self._lease_until = until
         self.reach.write(self.lease_file, f"{until:.0f}\n".encode())
 
-    def keep_renewed(self, lease_seconds: float) -> None:
-        """Renew the lease once a quarter of it has passed; a machine that does not answer is another's concern."""
-        if self._lease_until - time.time() < 0.75 * lease_seconds:
-            self.renew(time.time() + lease_seconds)
+    def wants_lease(self, lease_seconds: float) -> None:
+        """Let the listening thread renew the lease; it does once a quarter of it has passed."""
+        self._lease_seconds = lease_seconds
 
     def hear(self) -> None:
         """Listen once."""
@@ -128,6 +143,13 @@ class RemoteNode:
         self.reach.fetch(f"{self.root}/{name}", target)
         self.received_bytes += target.stat().st_size
 
+    def leave(self, until: float) -> None:
+        """Listen no more, and let the machine end then, unless somebody else renews its lease."""
+        self._closed.set()
+        if self._listener is not None:
+            self._listener.join(timeout=30.0)  # it must not renew the lease after us
+        self.renew(until)
+
     # ----------------------------------------------------------------------------------------------- ending
 
     def stop(self, grace_seconds: float) -> None:
@@ -138,6 +160,8 @@ class RemoteNode:
         while not self._closed.wait(LISTEN_SECONDS):
             try:
                 self.hear()
+                if self._lease_until - time.time() < 0.75 * self._lease_seconds:
+                    self.renew(time.time() + self._lease_seconds)
             except CloudError:  # it does not answer now: whoever watches `silent_seconds` will see
                 self._closed.wait(LISTEN_SECONDS)
 

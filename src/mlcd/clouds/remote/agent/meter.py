@@ -32,7 +32,8 @@ class Meter:
     def read(self, roots: set[int]) -> dict[str, float]:
         """The node's use by now, in the words of mlcd.core.progress.Usage."""
         group = family(roots, seen())
-        self._peak_bytes = max(self._peak_bytes, sum(process.memory_bytes for process in group))
+        memory_bytes = sum(process.memory_bytes for process in group)
+        self._peak_bytes = max(self._peak_bytes, memory_bytes)
         self._add(sum(process.cpu_seconds for process in group))
         self._look_at_gpus()
         first, last = self._samples[0], self._samples[-1]
@@ -40,7 +41,9 @@ class Meter:
         enough = len(self._samples) > 1
         return {
             "cpu_share": min(1.0, (last[1] - first[1]) / seconds / self._cores) if enough else 0.0,
+            "memory_gib": memory_bytes / _GIB,
             "peak_memory_gib": self._peak_bytes / _GIB,
+            "gpus": float(self._gpus),
             "gpu_share": self._gpu_share,
             "peak_gpu_memory_gib": self._gpu_peak_gib,
             "network_mbps": (last[2] - first[2]) * 8 / 1e6 / seconds if enough else 0.0,
