@@ -1,6 +1,6 @@
 """Trains the Char-RNN to a target loss on this computer, twice, with one move on the way, and compares with the forecasts.
 
-    python benchmarks/elastic_run/run.py OUT [--cores N] [--target 1.45] [--samples 150000] [--probes 5]
+    python benchmarks/elastic_run/run.py OUT [--cores N] [--target 1.5] [--samples 150000] [--probes 5] [--hidden 96]
 
 mlcd measures the gradient noise and chooses machines and batch size. When 40 % of the work is done, or the loss is within
 0.25 of the target, the training is told to go on elsewhere (`mlcd move`): with another number of nodes, where there is
@@ -64,9 +64,10 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("out", type=Path, help="a folder for what comes out; a new one each time")
     parser.add_argument("--cores", type=int, default=0, help="of this computer; 0: all")
-    parser.add_argument("--target", type=float, default=1.45, help="validation loss in nats a character")
+    parser.add_argument("--target", type=float, default=1.5, help="validation loss in nats a character")
     parser.add_argument("--samples", type=int, default=150_000, help="at most")
     parser.add_argument("--probes", type=int, default=5, help="at most")
+    parser.add_argument("--hidden", type=int, default=96, help="units of the network")
     return parser.parse_args()
 
 
@@ -88,6 +89,7 @@ def _job(asked: argparse.Namespace) -> dict[str, object]:
         "name": "char-rnn",
         "workdir": str(CHAR_RNN),
         "run": "python train.py",
+        "envs": {"HIDDEN": str(asked.hidden)},
         "platform": "pytorch",
         "num_nodes": "1..4",
         "batch_size": [8, 16, 32, 64],

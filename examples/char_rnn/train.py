@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 import mlcd
 
 LENGTH = 64
+HIDDEN = int(os.environ.get("HIDDEN", "192"))
 VALIDATE_EVERY = 3200  # samples
 MOST_STEPS = (
     10_000_000 if "MLCD_TASK_ID" in os.environ else 800
@@ -48,7 +49,7 @@ class Stretches(Dataset[Tensor]):
 
 
 class CharRNN(nn.Module):
-    def __init__(self, hidden: int = 192) -> None:
+    def __init__(self, hidden: int = HIDDEN) -> None:
         super().__init__()
         self.embed = nn.Embedding(128, 64)
         self.rnn = nn.GRU(64, hidden, batch_first=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcd.adapt.base import Keep, Move, Situation, Speed
-from mlcd.adapt.policies import decide, go_on_with_fewer, grow_batch, keep_limits, worth_moving
+from mlcd.adapt.policies import URGENT, decide, go_on_with_fewer, grow_batch, keep_limits, worth_moving
 from mlcd.adapt.prospects import allows, elsewhere, samples_left
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment, InstanceType, Offer
@@ -119,3 +119,22 @@ def test_no_move_goes_to_where_a_limit_would_be_broken(
     if isinstance(verdict, Move):
         chosen = next(other for other in elsewhere(now) if other.deployment == verdict.deployment)
         assert allows(now, chosen.slow)
+
+
+def test_a_reason_says_how_far_a_straggling_run_is_behind() -> None:
+    fewer, here = Deployment(SMALL, 2, 64), Deployment(SMALL, 4, 64)
+    behind = situation(now=known(30.0), speeds={fewer: known(90.0), here: known(150.0)})
+    verdict = worth_moving(behind)
+    assert isinstance(verdict, Move)
+    assert verdict.deployment == fewer
+    assert "30/s instead of 150/s" in verdict.why
+    on_time = replace(behind, speeds={fewer: known(90.0), here: known(30.0)})
+    assert "instead of" not in str(worth_moving(on_time)).split(";")[0]
+
+
+def test_what_the_user_chose_is_left_alone_but_for_urgent_reasons() -> None:
+    better = situation(speeds={Deployment(BIG, 2, 64): known(300.0)})
+    assert isinstance(decide(better), Move)
+    assert decide(better, URGENT) == Keep()
+    late = replace(better, goal=Goal(Aim.CHEAPEST, deadline_seconds=3000.0))
+    assert isinstance(decide(late, URGENT), Move)

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from mlcd.adapt.base import Keep, Move, Policy, Situation
 from mlcd.adapt.prospects import Prospect, allows, elsewhere, stay, value
 from mlcd.adapt.spot import leave_spot
-from mlcd.core.units import show_duration, show_usd
+from mlcd.core.units import show_duration, show_rate, show_usd
 
 WATCH_SECONDS = 10.0  # less than that says little about a speed
 LEAST_GAIN = 0.10  # of what the aim makes small, in the rest of the job
@@ -90,11 +90,12 @@ def worth_moving(situation: Situation) -> Keep | Move:
     return _if_worth_it(
         situation,
         list(elsewhere(situation)),
-        f"{situation.deployment} runs at {situation.now.samples_per_second:.3g} samples/s",
+        f"{situation.deployment} runs at {show_rate(situation.now.samples_per_second)}{_expected(situation)}",
     )
 
 
-POLICIES: tuple[Policy, ...] = (leave_spot, keep_limits, go_on_with_fewer, grow_batch, worth_moving)
+URGENT: tuple[Policy, ...] = (leave_spot, keep_limits, go_on_with_fewer)  # may undo what the user chose
+POLICIES: tuple[Policy, ...] = (*URGENT, grow_batch, worth_moving)
 
 
 def decide(situation: Situation, policies: Iterable[Policy] = POLICIES) -> Keep | Move:
@@ -119,6 +120,14 @@ def _if_worth_it(situation: Situation, others: list[Prospect], because: str) -> 
         best.deployment,
         f"{because}; {best.deployment} needs {_totals(best)} in all instead of {_totals(here)}",
     )
+
+
+def _expected(situation: Situation) -> str:
+    """What it was measured or believed to run at, where that is more than it does: a node may straggle."""
+    known = situation.speeds.get(situation.deployment)
+    if known is None or known.low <= situation.now.samples_per_second:
+        return ""
+    return f" instead of {show_rate(known.samples_per_second)}"
 
 
 def _rest(situation: Situation, prospect: Prospect, slow: bool) -> float:

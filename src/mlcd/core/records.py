@@ -42,6 +42,7 @@ class JobRecord:
     move_asked: Deployment | None = None  # by the user: where the training is to go on
     plan: Plan | None = None
     moved_to: Deployment | None = None  # where the training runs now, if it left the planned deployment
+    moved_by_user: bool = False  # where it runs now is the user's choice
     offers: tuple[Offer, ...] = ()  # the space is made of these, so that a resumed search sees the same
     samples_at: dict[int, float] = field(default_factory=dict)  # batch size → samples, where it matters
     start_seconds: float | None = None  # launch to first step as the cloud knows it; None: see the probes

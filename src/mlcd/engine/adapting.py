@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mlcd.adapt.base import Keep, Move, Situation, Speed
-from mlcd.adapt.policies import decide
+from mlcd.adapt.policies import POLICIES, URGENT, decide
 from mlcd.adapt.spot import leave_spot, leave_what_is_sold_out, with_twins
 from mlcd.core.machines import Deployment
 from mlcd.core.records import JobRecord
@@ -47,7 +47,7 @@ class Adapter:
         situation = self._situation(record, attempt, status)
         if situation is None or carried_samples(self.desk.folder) <= 0:
             return Keep()
-        return decide(situation)
+        return decide(situation, URGENT if record.moved_by_user else POLICIES)
 
     def after_loss(self, record: JobRecord, attempt: Attempt, sold_out: bool) -> Keep | Move:
         """Where to go on once machines were lost, or could not be had at all."""

@@ -34,6 +34,7 @@ from mlcd.engine.tasks import training_task
 from mlcd.errors import CloudError, NoCapacityError, TaskFailedError
 
 SOLD_OUT_SECONDS = 60.0  # before machines that could not be had are asked for again
+BY_USER = "the user asked for it"
 HANG_FACTOR = 5.0  # × the probe's patience: a training may pause to evaluate or to save
 
 
@@ -202,14 +203,14 @@ class Stretch:
         """Where the user wants the training to go on, or else the policies."""
         asked = self.record.move_asked
         if asked is not None and asked != self.task_record.deployment:
-            return Move(asked, "the user asked for it")
+            return Move(asked, BY_USER)
         return self.adapter.consider(self.record, self.books.attempt, status)
 
     def _move(self, move: Move) -> Attempt:
         """Save, stop, and let the next stretch run elsewhere."""
         self.desk.say("decision", f"Moving to {move.deployment}: {move.why}", deployment=move.deployment.key)
         attempt = self._stop(AttemptEnd.MOVED, f"moving to {move.deployment}")
-        self.desk.change(moved_to=move.deployment, move_asked=None)
+        self.desk.change(moved_to=move.deployment, move_asked=None, moved_by_user=move.why == BY_USER)
         return attempt
 
     def _tell_downtime(self, attempt: Attempt) -> None:
