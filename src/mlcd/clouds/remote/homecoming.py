@@ -70,7 +70,7 @@ class Homecoming:
     # -------------------------------------------------------------------------------------------- stopping
 
     def _stop_programs(self, ending: Ending) -> None:
-        """SIGTERM, the grace, SIGKILL on every machine that answers."""
+        """SIGTERM, the grace, SIGKILL on every machine that answers; those that only serve are asked last."""
         if not self._record.state.agents:
             return
         grace, lost = self._task.grace_seconds, set[int]()
@@ -78,10 +78,14 @@ class Homecoming:
             grace = min(grace, FAILED_GRACE_SECONDS)
             lost = {ending.node} if ending.state is TaskState.LOST else lost
         going = [node for node in self._record.nodes if not node.ended and node.rank not in lost]
-        for node in going:
+        self._stop([node for node in going if not node.serves], grace)
+        self._stop([node for node in going if node.serves], grace)
+
+    def _stop(self, nodes: list[RemoteNode], grace: float) -> None:
+        for node in nodes:
             with suppress(CloudError):
                 node.stop(grace)
-        self._wait_until_ended(going, grace + END_SECONDS)
+        self._wait_until_ended(nodes, grace + END_SECONDS)
 
     def _wait_until_ended(self, nodes: list[RemoteNode], seconds: float) -> None:
         give_up_at = time.monotonic() + seconds

@@ -102,8 +102,15 @@ class RemoteNode:
 
     @property
     def ended_well(self) -> bool:
-        """Whether its program ended by itself, and well."""
-        return self.ended and self.agent["why"] == "exit" and not any(self.agent["codes"])
+        """Whether its program ended by itself, and well; one that only serves is ended with the others."""
+        if not self.ended:
+            return self.serves
+        return self.agent["why"] == "exit" and not any(self.agent["codes"])
+
+    @property
+    def serves(self) -> bool:
+        """Whether it does nothing but serve the other nodes."""
+        return bool(self.agent.get("serves", False))
 
     @property
     def exit_code(self) -> int | None:

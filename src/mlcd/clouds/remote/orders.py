@@ -51,7 +51,7 @@ def _order(
         "power_off": machines.power_off,
         "notice_url": machines.notice_url if spec.deployment.offer.spot else "",
         "setup": task.setup,
-        "processes": [{"command": process.command, "env": process.env} for process in processes],
+        "processes": [{"command": p.command, "env": p.env, "serves": p.serves} for p in processes],
         "env": {**POLITE_THREADS, "PYTHONUNBUFFERED": "1", **task.envs, **secrets},
         "path": os.path.dirname(machines.python) if "/" in machines.python else "",  # noqa: PTH120  # not of this computer
         "outputs": list(task.outputs),

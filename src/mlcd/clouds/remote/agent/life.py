@@ -6,9 +6,10 @@
 state.json, written at every change and as a sign of life in between:
 
     {"phase": "running", "beat": 1763260000.2, "why": "", "codes": [null], "ended_at": null, "out_of_memory": false,
-     "notice": "", "usage": {"cpu_share": 0.9, …}, "log": 1234, "progress": {"rank-0.jsonl": 567},
+     "notice": "", "serves": false, "usage": {"cpu_share": 0.9, …}, "log": 1234, "progress": {"rank-0.jsonl": 567},
      "checkpoints": ["000003-1200"], "snapshots": [], "outputs": {"model.pt": 4711}}
 
+    serves       whether its processes do nothing but serve those of other nodes, and go on until they are ended
     why          "exit", "setup", "stopped", "time limit", "lease", "spot notice", "gone": why it ended
     codes        exit codes of the processes; of `setup`, where that failed
     log …        bytes written so far; what is committed; what is handed back, once it has ended
@@ -31,7 +32,7 @@ from mlcd.clouds.local.snapshots import Snapshots, put_back
 from mlcd.clouds.remote.agent.environment import node_environment
 from mlcd.clouds.remote.agent.found import found
 from mlcd.clouds.remote.agent.meter import Meter
-from mlcd.clouds.remote.agent.programs import Programs
+from mlcd.clouds.remote.agent.programs import Program, Programs
 from mlcd.clouds.remote.agent.signs import Ended, Signs
 
 TICK_SECONDS = 0.2
@@ -82,7 +83,7 @@ class Agent:
         self._before = signatures(self._copy)
         if self._orders["setup"]:
             env = {**self._env, **self._orders["processes"][0]["env"]}
-            self._programs.start([(self._orders["setup"], env)])
+            self._programs.start([Program(self._orders["setup"], env)])
             self._follow("setup")
 
     def _wait_for_go(self) -> None:
@@ -94,9 +95,13 @@ class Agent:
 
     def _work(self) -> None:
         self._snapshots = self._restore()
-        processes = self._orders["processes"]
-        self._programs.start([(one["command"], {**self._env, **one["env"]}) for one in processes])
-        self._change(phase="running", running_at=time.time())
+        processes = [
+            Program(one["command"], {**self._env, **one["env"]}, one["serves"])
+            for one in self._orders["processes"]
+        ]
+        self._programs.start(processes)
+        serves = all(process.serves for process in processes)
+        self._change(phase="running", running_at=time.time(), serves=serves)
         self._follow("exit")
 
     def _restore(self) -> Snapshots | None:
