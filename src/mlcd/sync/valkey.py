@@ -49,18 +49,15 @@ class ValkeyStore:
     def send(self, number: int, pieces: Mapping[int, Bytes]) -> None:
         self._remove_read(number)
         for receiver, piece in pieces.items():
-            server = self._servers[self._home(receiver)]
-            self._write(server, number, f"piece:{number}:{self._me}:{receiver}", piece)
-            self._raise_flag(server, PIECE, number, receiver, piece)
+            key = f"{self._keys}:piece:{number}:{self._me}:{receiver}"
+            self._offer(self._servers[self._home(receiver)], PIECE, number, key, piece, [receiver])
         self._flush()
 
     def publish(self, number: int, result: Bytes) -> None:
         self._remove_read(number)
-        server = self._servers[self._home(self._me)]
-        self._write(server, number, f"result:{number}:{self._me}", result)
-        for receiver in range(self._world_size):
-            if receiver != self._me:
-                self._raise_flag(server, RESULT, number, receiver, result)
+        others = [rank for rank in range(self._world_size) if rank != self._me]
+        key = f"{self._keys}:result:{number}:{self._me}"
+        self._offer(self._servers[self._home(self._me)], RESULT, number, key, result, others)
         self._flush()
 
     def receive(
@@ -113,16 +110,21 @@ class ValkeyStore:
     def _home(self, rank: int) -> int:
         return rank % len(self._servers)
 
-    def _write(self, server: Connection, number: int, key: str, parcel: Bytes) -> None:
-        if parcel.nbytes > _INLINE_BYTES:
-            server.command("SET", f"{self._keys}:{key}", parcel, "EX", _LIFETIME_S)
-            self._written.append((number, server, f"{self._keys}:{key}"))
-
-    def _raise_flag(self, server: Connection, kind: int, number: int, receiver: int, parcel: Bytes) -> None:
+    def _offer(
+        self, server: Connection, kind: int, number: int, key: str, parcel: Bytes, receivers: Sequence[int]
+    ) -> None:
+        """Write a parcel and raise its flags, all or nothing: a full store must not take the one without the other."""
         inline = parcel.nbytes <= _INLINE_BYTES
+        if not inline:
+            server.command("MULTI")
+            server.command("SET", key, parcel, "EX", _LIFETIME_S)
+            self._written.append((number, server, key))
         flag = _FLAG.pack(kind, inline, number, self._me) + (parcel.tobytes() if inline else b"")
         kept = 4 * SLOTS * max(8, self._world_size)  # at most 2 × SLOTS × workers can be unread
-        server.command("XADD", f"{self._keys}:inbox:{receiver}", "MAXLEN", "~", kept, "*", "", flag)
+        for receiver in receivers:
+            server.command("XADD", f"{self._keys}:inbox:{receiver}", "MAXLEN", "~", kept, "*", "", flag)
+        if not inline:
+            server.command("EXEC")
 
     def _remove_read(self, number: int) -> None:
         """Remove what everybody has read, as number is about to be sent."""
