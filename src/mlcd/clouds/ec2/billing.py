@@ -40,6 +40,7 @@ def _lines(deployment: Deployment, state: State, now: float, disk_gib: float) ->
     )
     yield Charge(f"minimum of {LEAST_SECONDS:.0f} s each", missing, missing * usd_per_second)
     whole = sum(spans) + sum(_kept_seconds(machine, state, now) for machine in state.machines)
+    whole -= _paid_seconds(state)
     yield Charge("disk", whole, whole * disk_gib * USD_PER_GIB_MONTH / MONTH_SECONDS)
     yield Charge("public addresses", whole, whole * USD_PER_ADDRESS_HOUR / 3600.0)
     yield Charge("data out", 0.0, state.received_bytes / 1e9 * USD_PER_GB_OUT)
@@ -64,8 +65,12 @@ def _kept(state: State, now: float, usd_per_second: float) -> Charge:
 
 def _paid_before(state: State, usd_per_second: float) -> Charge:
     """What an earlier task has paid in advance for machines that this one took over."""
-    seconds = sum(max(0.0, machine.paid_until - machine.billed_from) for machine in state.machines)
+    seconds = _paid_seconds(state)
     return Charge("paid while kept ready", -seconds, -seconds * usd_per_second)
+
+
+def _paid_seconds(state: State) -> float:
+    return sum(max(0.0, machine.paid_until - machine.billed_from) for machine in state.machines)
 
 
 def _spot_difference(state: State, spans: list[float], usd_per_hour: float) -> Charge:

@@ -1,0 +1,63 @@
+"""What a task on EC2 costs, to the cent and in lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mlcd.clouds.ec2.billing import charges
+from mlcd.clouds.remote.base import Machine
+from mlcd.clouds.remote.files import Spec, State
+from mlcd.core.machines import Deployment, InstanceType, Offer
+from mlcd.core.task import Task, TaskKind
+
+OFFER = Offer(
+    "ec2", InstanceType("c5.large", 2, 4), usd_per_hour=3.6, max_nodes=8
+)  # a tenth of a cent a second
+SPEC = Spec(Task("t", "j", TaskKind.TRAINING, "command", "true"), Deployment(OFFER, 2), "", "", {}, 0.0)
+PAIR = (Machine("i-1", "h", "a", billed_from=1000.0), Machine("i-2", "h", "a", billed_from=1000.0))
+
+
+def lines(state: State, now: float) -> dict[str, float]:
+    return {charge.what: charge.usd for charge in charges(SPEC, state, now, disk_gib=73.0)}
+
+
+def test_an_hour_of_two_machines_has_disk_addresses_and_data() -> None:
+    state = State(machines=PAIR, started_at=1000.0, received_bytes=2_000_000_000)
+    assert lines(state, 4600.0) == {
+        "2 × c5.large": pytest.approx(7.2),
+        "disk": pytest.approx(2 * 73.0 * 0.08 / 730),
+        "public addresses": pytest.approx(0.01),
+        "data out": pytest.approx(0.18),
+    }
+
+
+def test_less_than_a_minute_costs_a_minute() -> None:
+    bill = lines(State(machines=PAIR, started_at=1000.0), 1020.0)
+    assert bill["2 × c5.large"] == pytest.approx(0.04)
+    assert bill["minimum of 60 s each"] == pytest.approx(0.08)
+
+
+def test_what_waits_for_the_next_task_is_paid_once() -> None:
+    first = State(machines=PAIR, started_at=1000.0, kept=("i-1", "i-2"), kept_until=1145.0)
+    paid = lines(first, 1100.0)
+    assert paid["kept ready for the next task"] == pytest.approx(0.09)
+    taken = tuple(replace(machine, billed_from=1105.0, paid_until=1145.0) for machine in PAIR)
+    second = lines(State(machines=taken, started_at=1105.0), 1205.0)
+    assert second["paid while kept ready"] == pytest.approx(-0.08)
+    assert second["2 × c5.large"] + paid["2 × c5.large"] == pytest.approx(0.4)
+    whole = sum(paid.values()) + sum(second.values())
+    alone = sum(lines(State(machines=PAIR, started_at=1000.0), 1205.0).values())
+    assert whole == pytest.approx(alone, rel=0.01)
+
+
+def test_a_machine_that_was_given_back_early_costs_no_more() -> None:
+    state = State(machines=PAIR, started_at=1000.0, billed_to={"i-2": 1100.0})
+    assert lines(state, 1200.0)["machines given back early"] == pytest.approx(-0.1)
+
+
+def test_spot_costs_what_its_zone_costs() -> None:
+    dear = tuple(replace(machine, details={"usd_per_hour": "7.2"}) for machine in PAIR)
+    bill = lines(State(machines=dear, started_at=1000.0), 1100.0)
+    assert bill["2 × c5.large"] + bill["spot price of the zone"] == pytest.approx(0.4)

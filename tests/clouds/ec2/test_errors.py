@@ -1,0 +1,48 @@
+"""AWS's errors in our words: capacity is information, and the rest says what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlcd.clouds.ec2.errors import code_of, in_words, translated
+from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
+
+botocore = pytest.importorskip("botocore.exceptions", reason="pip install 'mlcd[ec2]'")
+
+
+def refusal(code: str, message: str = "no") -> Exception:
+    return botocore.ClientError({"Error": {"Code": code, "Message": message}}, "RunInstances")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("InsufficientInstanceCapacity", NoCapacityError),
+        ("VcpuLimitExceeded", NoCapacityError),
+        ("MaxSpotInstanceCountExceeded", NoCapacityError),
+        ("AuthFailure", UserError),
+        ("ExpiredToken", UserError),
+        ("UnauthorizedOperation", UserError),
+        ("RequestLimitExceeded", CloudError),
+        ("SomethingNew", CloudError),
+    ],
+)
+def test_each_code_has_its_kind(code: str, kind: type[MlcdError]) -> None:
+    with pytest.raises(kind) as caught, translated("run 2 × c5.large"):
+        raise refusal(code)
+    assert type(caught.value) is kind
+    assert code_of(caught.value) == code
+
+
+def test_a_missing_permission_is_named() -> None:
+    message = "User: arn:aws:iam::1:user/ada is not authorized to perform: ec2:RunInstances on resource: *"
+    error = in_words("run", "UnauthorizedOperation", message + " Encoded authorization failure message: x9f")
+    assert "the permission ec2:RunInstances is missing" in error.message
+    assert "x9f" not in error.message
+    assert "mlcd check aws" in error.hint
+
+
+def test_no_credentials_say_how_to_get_some() -> None:
+    with pytest.raises(UserError, match="no AWS credentials") as caught, translated("look"):
+        raise botocore.NoCredentialsError
+    assert "aws configure" in caught.value.hint
