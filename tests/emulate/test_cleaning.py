@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -31,45 +32,32 @@ def traces(place: Place) -> dict[str, list[str]]:
     }
 
 
-def test_down_leaves_nothing_after_the_supervisor_was_killed(tmp_path: Path) -> None:
-    with emulated_ec2(tmp_path) as ec2:
-        (host,) = ec2.launch(UserData="#!/bin/sh\nexec sleep 3333\n")
-        ec2.fault("loss", host, "5")
-        _kill_supervisor(ec2)
+def test_down_leaves_nothing_after_the_supervisor_was_killed(ec2: EmulatedEc2, tmp_path: Path) -> None:
+    with emulated_ec2(tmp_path) as doomed:
+        assert doomed.state.network != ec2.state.network, "two run side by side"
+        (host,) = doomed.launch(UserData="#!/bin/sh\nexec sleep 3333\n")
+        doomed.fault("loss", host, "5")
+        _kill_supervisor(doomed)
         with pytest.raises(NotFoundError, match="was killed"):
-            status(ec2.place)
-        assert traces(ec2.place)["namespaces"], "there is something to clean up"
-        removed = down(ec2.place)
-        assert removed.processes
-        assert not any(traces(ec2.place).values()), traces(ec2.place)
-        assert not down(ec2.place).namespaces, "twice is quiet"
+            status(doomed.place)
+        assert traces(doomed.place)["namespaces"], "there is something to clean up"
+        assert down(doomed.place).processes
+        assert not any(traces(doomed.place).values()), traces(doomed.place)
+        assert not any(astuple(down(doomed.place))), "twice is quiet"
+        assert status(ec2.place)["hosts"] == [], "the other one goes on"
 
 
-def test_down_finds_what_the_state_file_no_longer_tells(tmp_path: Path) -> None:
-    with emulated_ec2(tmp_path) as ec2:
-        ec2.launch()
-        ec2.place.state_file.unlink()
-        down(ec2.place)
-        assert not any(traces(ec2.place).values()), traces(ec2.place)
-
-
-def test_up_after_a_kill_starts_afresh_and_twice_starts_once(tmp_path: Path) -> None:
+def test_up_starts_afresh_after_a_kill_and_down_needs_no_state_file(tmp_path: Path) -> None:
     with emulated_ec2(tmp_path) as ec2:
         ec2.launch()
         _kill_supervisor(ec2)
         again = up(ec2.place, Wanted())
         assert again.pid != ec2.state.pid
         assert status(ec2.place)["hosts"] == []
-        assert up(ec2.place, Wanted()) == again
-
-
-def test_two_emulations_run_side_by_side(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    with emulated_ec2(tmp_path / "a") as one, emulated_ec2(tmp_path / "b") as two:
-        assert one.state.network != two.state.network
-        down(one.place)
-        assert two.ssh(two.launch()[0], "true").returncode == 0
+        assert up(ec2.place, Wanted()) == again, "twice starts once"
+        ec2.place.state_file.unlink()
+        down(ec2.place)
+        assert not any(traces(ec2.place).values()), traces(ec2.place)
 
 
 def _kill_supervisor(ec2: EmulatedEc2) -> None:

@@ -54,3 +54,13 @@ def test_hosts_know_the_names_of_their_neighbours(tmp_path: Path) -> None:
     names = (tmp_path / "etc/hosts").read_text().splitlines()
     assert "10.72.0.4 ip-10-72-0-4.ec2.internal ip-10-72-0-4" in names
     assert "10.72.0.9 ip-10-72-0-9.ec2.internal ip-10-72-0-9" in names
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_every_user_reaches_a_python_in_a_private_folder(tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    (private / "python").mkdir(parents=True)
+    private.chmod(0o700)
+    write_image(tmp_path / "image", [private / "python"])
+    passage = tmp_path / "image" / private.relative_to("/")
+    assert stat.S_IMODE(passage.stat().st_mode) == 0o701

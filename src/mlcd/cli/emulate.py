@@ -168,7 +168,7 @@ def _place(name: str, folder: Path | None) -> Place:
 def _show_exports(state: State) -> None:
     """On standard output what a shell can take in, beside it what a person wants to know."""
     for variable, value in _environment(state).items():
-        show(f"export {variable}={value}")
+        typer.echo(f"export {variable}={value}")  # never wrapped
     note(
         f"{state.name} runs at {state.endpoint}: {state.vcpu_quota} vCPUs, {state.vcpus_per_core:g} a core. "
         f"End it with: mlcd emulate down" + ("" if state.name == "default" else f" --name {state.name}")

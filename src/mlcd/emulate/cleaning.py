@@ -89,9 +89,8 @@ def _supervisors(place: Place) -> set[int]:
 
 
 def _command_line(process: Path) -> list[str]:
+    """The words that a process was started with; one that has ended has none, though its parent may not know yet."""
     try:
-        if "State:\tZ" in (process / "status").read_text():
-            return []  # ended, and only its parent's business
         return (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
     except (FileNotFoundError, ProcessLookupError):
         return []
@@ -108,5 +107,5 @@ def _wait_for(condition: Callable[[], bool], patience_s: float) -> bool:
     while not condition():
         if time.monotonic() > until:
             return False
-        time.sleep(0.05)
+        time.sleep(0.1)
     return True

@@ -44,7 +44,7 @@ def up(place: Place, wanted: Wanted) -> State:
     if is_running(place):
         return read_state(place)
     remove_emulation(place)  # what a killed one left
-    place.folder.mkdir(parents=True, mode=0o700)
+    _take(place)
     process = _start(place, wanted)
     return _wait_until_ready(place, process)
 
@@ -90,6 +90,16 @@ def _check(place: Place, wanted: Wanted) -> None:
             ) from error
         if not fits:
             raise UserError(f"{wanted.network} has not the size /16.", "10.80.0.0/16")
+
+
+def _take(place: Place) -> None:
+    place.folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        place.folder.mkdir(mode=0o700)
+    except FileExistsError:
+        raise UserError(
+            f"Someone else is starting '{place.name}' right now.", "Try again in a moment."
+        ) from None
 
 
 def _start(place: Place, wanted: Wanted) -> subprocess.Popen[bytes]:

@@ -6,15 +6,14 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
 
 from mlcd.emulate.cgroups import Cgroups
-from mlcd.emulate.image import INIT, folders_to_show, host_name, write_seed
+from mlcd.emulate.image import INIT, folders_to_show, host_name, python_needs, write_seed
 from mlcd.emulate.network import NAMESPACES, Link
 from mlcd.emulate.place import Place
 from mlcd.emulate.scale import HostSize
@@ -183,7 +182,7 @@ class Host:
     def _write_seed(self) -> None:
         self.folder.mkdir(parents=True, mode=0o700)
         write_seed(self.folder / "seed", self.order.address, self.order.keys)
-        lines = folders_to_show(Path("/proc/self/mountinfo").read_text(), self.private, list(_python_needs()))
+        lines = folders_to_show(Path("/proc/self/mountinfo").read_text(), self.private, python_needs())
         (self.folder / "folders").write_text("".join(f"{line}\n" for line in lines))
         if self.order.user_data:
             (self.folder / "user-data").write_bytes(self.order.user_data)
@@ -204,12 +203,6 @@ class Host:
                 HOST_MEMORY_MIB=str(self.order.size.memory_mib),
             )
         )
-
-
-def _python_needs() -> Iterator[Path]:
-    """What Python and mlcd are made of: hosts have the software of this computer."""
-    yield from dict.fromkeys(Path(each) for each in (sys.base_prefix, sys.prefix))
-    yield Path(__file__).parents[2]
 
 
 def _came_by_ssh(pid: int) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
+import sys
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -41,14 +43,15 @@ SetEnv OMP_NUM_THREADS=1
 """
 
 
-def write_image(image: Path) -> None:
-    """Write what all hosts of an emulation have."""
+def write_image(image: Path, needed: Sequence[Path] = ()) -> None:
+    """Write what all hosts of an emulation have; needed: folders that every user is to reach."""
     etc = _folder(image / "etc")
     _write(_folder(etc / "ssh") / "sshd_config", _SSHD)
     _write_users(etc)
     for user, uid in USERS.items():
         os.chown(_folder(image / "home" / user), uid, uid)
-    _folder(image / "root").chmod(0o711)  # a Python below /root serves the other users too
+    for folder in needed:
+        _open_way(image, folder)
     sbin = _folder(image / "usr" / "sbin")
     for name in ("shutdown", "poweroff", "halt", "reboot"):
         _copy("shutdown.sh", sbin / name)
@@ -76,6 +79,13 @@ def host_name(address: IPv4Address) -> str:
     return f"ip-{str(address).replace('.', '-')}"
 
 
+def python_needs() -> list[Path]:
+    """What Python and mlcd are made of: hosts have the software of this computer."""
+    return list(
+        dict.fromkeys(Path(each) for each in (sys.base_prefix, sys.prefix, Path(__file__).parents[2]))
+    )
+
+
 def folders_to_show(table: str, hidden: Sequence[Path], needed: Sequence[Path]) -> list[str]:
     """What the root alone does not show, or would not hide: 'show FOLDER' and 'hide FOLDER', in order.
 
@@ -100,6 +110,16 @@ def _mounts(table: str) -> list[str]:
         if folder != "/" and kind not in _UNREAL and not _below(folder, _ELSEWHERE) and Path(folder).is_dir():
             found.add(folder)
     return sorted(found)
+
+
+def _open_way(image: Path, folder: Path) -> None:
+    """Let everyone pass through the folders above: a Python below /root serves the other users too."""
+    for parent in reversed(folder.parents):
+        status = parent.stat()
+        if not status.st_mode & stat.S_IXOTH:
+            passage = _folder(image / parent.relative_to("/"))
+            passage.chmod(stat.S_IMODE(status.st_mode) | stat.S_IXOTH)
+            os.chown(passage, status.st_uid, status.st_gid)
 
 
 def _write_users(etc: Path) -> None:

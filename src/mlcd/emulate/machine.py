@@ -56,6 +56,7 @@ class Machine:
 
     def remove(self) -> None:
         """End the host and remove all of it."""
+        self.host.end_processes()
         if self._metadata:
             self._metadata.close()
             self._metadata = None

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlcd.emulate.cgroups import open_cgroups
-from mlcd.emulate.image import write_image
+from mlcd.emulate.image import python_needs, write_image
 from mlcd.emulate.network import gateway_of, make_switch
 from mlcd.emulate.place import Place, State, write_state
 from mlcd.emulate.system import try_tool
@@ -44,7 +44,7 @@ def main() -> int:
     except MlcdError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    write_image(place.folder / "image")
+    write_image(place.folder / "image", python_needs())
     supervisor = _serve(place, network, given)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: supervisor.ending.set())

@@ -26,7 +26,7 @@ from mlcd.emulate.place import Place
 from mlcd.errors import CloudError
 
 STEP_S = 0.1
-_AT_ONCE = 4  # hosts that are made side by side
+_AT_ONCE = 8  # hosts that are made side by side
 _LOG = logging.getLogger(__name__)
 
 
@@ -57,7 +57,11 @@ class Supervisor:
         for instance_id in alive.keys() - self.machines.keys() - self._leaving.keys():
             self._start(alive[instance_id])
         for machine in list(self.machines.values()):
-            self._settle(machine)
+            try:
+                with self.world.lock:
+                    self._settle(machine)
+            except (CloudError, OSError):
+                _LOG.exception("%s could not be looked after", machine.id)
         for instance_id in [each for each in self.machines if not _lives(self.machines[each])]:
             self._remove(instance_id)
         self._forget_removed()

@@ -23,6 +23,8 @@ from mlcd.emulate.api.quotas import Quotas
 from mlcd.emulate.api.world import World, image_for
 from mlcd.emulate.place import CONTROL_HEADER, CONTROL_PATH
 
+_ONE_AT_A_TIME = {f"ec2:{verb}Instances" for verb in ("Run", "Start", "Stop", "Terminate")}
+
 Answer = Callable[[Asked], Response]
 Control = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -91,10 +93,11 @@ class Front:
         return answer(asked) if answer else None
 
     def _by_moto(self, asked: Asked, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        if asked.name != "ec2:RunInstances":
+        if asked.name not in _ONE_AT_A_TIME:
             return self._moto(environ, start_response)  # type: ignore[no-any-return]  # moto's is untyped
-        with self._launching.lock:
-            self._launching.admit(asked)
+        with self._world.lock:
+            if asked.action == "RunInstances":
+                self._launching.admit(asked)
             return self._moto(environ, start_response)  # type: ignore[no-any-return]  # as above
 
     def _console_output(self, asked: Asked) -> Response:

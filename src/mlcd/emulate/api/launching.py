@@ -6,7 +6,6 @@ decided travels with the request's thread.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -36,10 +35,9 @@ _LAUNCH: ContextVar[Launch] = ContextVar("launch")
 
 
 class Launching:
-    """Who asks for instances comes here, one at a time."""
+    """Who asks for instances comes here, one at a time: with the lock of the world."""
 
     def __init__(self, world: World, faults: ApiFaults, groups: PlacementGroups, quotas: Quotas) -> None:
-        self.lock = threading.RLock()
         self._world, self._faults, self._groups, self._quotas = world, faults, groups, quotas
         self._tokens: dict[tuple[str, str], tuple[Mapping[str, str], Any]] = {}
 

@@ -53,11 +53,11 @@ class World:
         self.network = network
         self._blocks = iter(network.subnets(new_prefix=_ZONE_PREFIX))
         self._regions: dict[str, Any] = {}
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()  # whoever changes what instances there are, and how they stand
 
     def region(self, name: str, prepare: Callable[[Any], None] = lambda backend: None) -> Any:
         """moto's memory of a region, made to fit when it is first used."""
-        with self._lock:
+        with self.lock:
             if name not in self._regions:
                 backend = _backend(name)
                 self._readdress(backend)
