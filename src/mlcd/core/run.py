@@ -59,6 +59,7 @@ class Attempt:
     why: str = ""
     first_step_at: float | None = None
     last_step_at: float | None = None
+    samples_per_second: float = 0.0  # in its last minute
     ended_at: float | None = None
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from mlcd.adapt.base import Keep, Move, Situation, Speed
-from mlcd.adapt.policies import POLICIES, URGENT, decide
+from mlcd.adapt.policies import LOSSES_TO_SHRINK, POLICIES, URGENT, decide
 from mlcd.adapt.spot import leave_spot, leave_what_is_sold_out, with_twins
 from mlcd.core.machines import Deployment
 from mlcd.core.records import JobRecord
@@ -24,6 +25,7 @@ from mlcd.search.base import Searcher
 from mlcd.search.seen import failed_trials, measured_trials
 
 CONSIDER_SECONDS = 5.0  # how often a change of course is considered
+LEFT_SPREAD = 0.1  # of the speed at which a deployment was left
 STOP_SECONDS = 2.0  # what saving and ending takes of most programs
 
 
@@ -36,7 +38,10 @@ class Adapter:
         study = study_of(desk, record, space_of(desk, record))
         earlier = learn_from_earlier(desk, record).studies(study.trials)
         self._study = replace(study, earlier=earlier)
-        self._speeds = known_speeds(self._study, open_searcher(record))
+        attempts = desk.store.attempts(desk.job_id)
+        speeds = {**known_speeds(self._study, open_searcher(record)), **speeds_left(attempts)}
+        shunned = lost_often(attempts) - {record.deployment}
+        self._speeds = {where: speed for where, speed in speeds.items() if where not in shunned}
 
     def consider(self, record: JobRecord, attempt: Attempt, status: TaskStatus) -> Keep | Move:
         """What the policies ask for; a job without a checkpoint has nothing to move with."""
@@ -107,6 +112,21 @@ def known_speeds(study: Study, searcher: Searcher) -> Mapping[Deployment, Speed]
     failed = {trial.deployment for trial in failed_trials(study)}
     speeds = with_twins({**believed, **measured}, measured)
     return {deployment: speed for deployment, speed in speeds.items() if deployment not in failed}
+
+
+def speeds_left(attempts: Iterable[Attempt]) -> Mapping[Deployment, Speed]:
+    """How fast deployments were when the training left them: what it saw itself goes before a probe."""
+    return {
+        attempt.deployment: Speed(rate, rate * (1 - LEFT_SPREAD), rate * (1 + LEFT_SPREAD))
+        for attempt in attempts
+        if attempt.end is AttemptEnd.MOVED and (rate := attempt.samples_per_second) > 0
+    }
+
+
+def lost_often(attempts: Iterable[Attempt]) -> set[Deployment]:
+    """Where nodes were lost so often that the training does not go back there."""
+    lost = Counter(attempt.deployment for attempt in attempts if attempt.end is AttemptEnd.LOST)
+    return {deployment for deployment, times in lost.items() if times >= LOSSES_TO_SHRINK}
 
 
 def _losses_in_a_row(before: list[Attempt]) -> int:

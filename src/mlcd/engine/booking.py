@@ -50,8 +50,10 @@ class Books:
         end = status.ended_at or self.desk.now()
         begin = status.started_at or end
         first, last = (each(status.progress.points) for each in (first_step_seconds, last_step_seconds))
+        seen = lately(status)
         return replace(
             self.attempt,
+            samples_per_second=seen.samples_per_second if seen else 0.0,
             samples=status.progress.samples,
             seconds=max(0.0, end - begin),
             usd=status.usd,
