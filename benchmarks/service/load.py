@@ -1,6 +1,7 @@
 """How the service bears up: lists of many jobs, requests a second, and hundreds who follow live jobs.
 
-    python benchmarks/service/load.py [--jobs 100000] [--points 10000000] [--clients 500] [--live 20] [--seconds 20]
+    python benchmarks/service/load.py [--jobs 100000] [--points 10000000] [--clients 500] [--pages 1000] [--live 20]
+        [--seconds 20]
 
 One server (`mlcd serve`, SQLite) in a process of its own; this process is the clients and, to the server, the controllers of
 the live jobs. Prints a table, and with --json the figures.
@@ -12,6 +13,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -21,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +36,7 @@ from mlcd.core.run import JobState
 from mlcd.store import Store, open_store
 
 MIB = 2**20
+STAMP = re.compile(rb"written at ([0-9.]+)\.")
 
 
 def main() -> None:
@@ -59,7 +62,13 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    for name, default in (("jobs", 100_000), ("points", 10_000_000), ("clients", 500), ("live", 20)):
+    for name, default in (
+        ("jobs", 100_000),
+        ("points", 10_000_000),
+        ("clients", 500),
+        ("pages", 1000),
+        ("live", 20),
+    ):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--requests", type=int, default=60, help="of each list")
     parser.add_argument("--concurrent", type=int, default=17, help="requests at once, for requests a second")
@@ -93,7 +102,9 @@ async def measure(
     for name in ("GET /api/v1/jobs", "GET /api/v1/jobs/ID", "GET /health"):
         found[f"requests a second: {name}"] = await rate(port, lists[name], wanted.concurrent)
     found["writes, nobody follows (ms)"] = await asyncio.to_thread(written, store, ids, 3.0, None)
-    found["followers"] = await follow(port, store, ids, wanted)
+    found["followers"] = await follow(port, store, ids, wanted, read_stream, wanted.clients)
+    found["memory_with_followers_mib"] = round(process.memory_info().rss / MIB)
+    found["pages"] = await follow(port, store, ids, wanted, read_page, wanted.pages)
     found["memory_at_end_mib"] = round(process.memory_info().rss / MIB)
     return found
 
@@ -140,20 +151,22 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: 
 class Heard:
     """What the followers got."""
 
-    events: int = 0
+    events: int = 0  # of pages: times that one was drawn anew with a newer event
     delays: list[float] = field(default_factory=list)  # milliseconds from writing to reading
     connected: int = 0
     broken: int = 0
 
 
-async def follow(port: int, store: Store, ids: list[str], wanted: argparse.Namespace) -> dict[str, Any]:
+Reader = Callable[[int, str, Heard], Coroutine[Any, Any, None]]
+
+
+async def follow(
+    port: int, store: Store, ids: list[str], wanted: argparse.Namespace, read: Reader, count: int
+) -> dict[str, Any]:
     """Many readers of few live jobs, while the jobs are written to and lists are asked for."""
     heard = Heard()
-    readers = [
-        asyncio.create_task(read_stream(port, ids[number % len(ids)], heard))
-        for number in range(wanted.clients)
-    ]
-    while heard.connected + heard.broken < wanted.clients:
+    readers = [asyncio.create_task(read(port, ids[number % len(ids)], heard)) for number in range(count)]
+    while heard.connected + heard.broken < count:
         await asyncio.sleep(0.1)
     events: list[float] = []
     writing = asyncio.create_task(asyncio.to_thread(written, store, ids, wanted.seconds, events))
@@ -163,7 +176,7 @@ async def follow(port: int, store: Store, ids: list[str], wanted: argparse.Names
     for reader in readers:
         reader.cancel()
     await asyncio.gather(*readers, return_exceptions=True)
-    due = len(events) * wanted.clients // len(ids)
+    due = len(events) * count // len(ids)
     return {
         "connected": heard.connected,
         "broken": heard.broken,
@@ -176,18 +189,36 @@ async def follow(port: int, store: Store, ids: list[str], wanted: argparse.Names
 
 
 async def read_stream(port: int, job_id: str, heard: Heard) -> None:
-    """One reader, as a browser is."""
+    """One reader of events, as a script is."""
+    async for line in lines(port, f"/api/v1/jobs/{job_id}/stream", heard):
+        if b'"written_at": ' in line:
+            at = float(line.partition(b'"written_at": ')[2].split(b"}")[0])
+            heard.events += 1
+            heard.delays.append(1000 * (time.time() - at))
+
+
+async def read_page(port: int, job_id: str, heard: Heard) -> None:
+    """One reader of a job's page, as a browser is: it is sent what is drawn anew."""
+    newest = 0.0
+    async for line in lines(port, f"/live/jobs/{job_id}", heard):
+        at = max((float(found) for found in STAMP.findall(line)), default=0.0)
+        if at > newest:
+            newest = at
+            heard.events += 1
+            heard.delays.append(1000 * (time.time() - at))
+
+
+async def lines(port: int, path: str, heard: Heard) -> AsyncIterator[bytes]:
+    """The data of a stream."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**22)
-        writer.write(f"GET /api/v1/jobs/{job_id}/stream HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         head = await reader.readuntil(b"\r\n\r\n")
         assert b" 200 " in head.splitlines()[0], head
         heard.connected += 1
         while line := await reader.readline():
-            if line.startswith(b"data: ") and b'"written_at": ' in line:
-                at = float(line.partition(b'"written_at": ')[2].split(b"}")[0])
-                heard.events += 1
-                heard.delays.append(1000 * (time.time() - at))
+            if line.startswith(b"data: "):
+                yield line
     except (OSError, asyncio.IncompleteReadError, AssertionError):
         heard.broken += 1
 
@@ -204,7 +235,8 @@ def written(store: Store, ids: list[str], seconds: float, events: list[float] | 
             start = time.perf_counter()
             store.put_live(job_id, live(job_id, samples))
             stamp = {} if events is None else {"written_at": time.time()}
-            store.add_event(job_id, time.time(), "progress", "a second more", stamp)
+            words = f"written at {stamp['written_at']}." if stamp else "a second more"
+            store.add_event(job_id, time.time(), "progress", words, stamp)
             took.append(1000 * (time.perf_counter() - start))
             if events is not None:
                 events.append(time.time())
@@ -268,7 +300,8 @@ def wait_for(port: int, child: subprocess.Popen[bytes]) -> None:
 def table(found: dict[str, Any]) -> str:
     """The figures as Markdown."""
     lists = found.pop("lists")
-    followers = found.pop("followers")
+    followers = {f"followers: {name}": value for name, value in found.pop("followers").items()}
+    followers |= {f"pages: {name}": value for name, value in found.pop("pages").items()}
     lines = ["| list | median ms | p95 ms | most ms |", "|---|---|---|---|"]
     lines += [f"| {name} | {one['median']} | {one['p95']} | {one['most']} |" for name, one in lists.items()]
     lines += ["", "| | |", "|---|---|"]

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from argon2 import PasswordHasher
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from httpx import Response
@@ -14,10 +15,14 @@ from httpx import Response
 from mlcd.api import Client
 from mlcd.settings import LocalSettings, NotifySettings, Settings
 from mlcd.store import open_store
+from mlcd.web import passwords
 from mlcd.web.app import create_app
 from mlcd.web.passwords import digest
 from mlcd.web.settings import ServeSettings
 from mlcd.web.site import Site, open_site
+
+# A password takes a fifth of a second by design; here hundreds are made. Real servers in other tests keep to it.
+passwords._hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 
 PASSWORD = "correct horse battery"
 API = "/api/v1"

@@ -58,7 +58,7 @@ class Server:
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(20)
+        return self.process.wait(120)
 
     def log(self) -> str:
         return (self.home / "server.log").read_text()

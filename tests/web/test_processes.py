@@ -6,9 +6,11 @@ import http.client
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
+from mlcd.store import open_store
 from store.conftest import postgres  # noqa: F401  a fixture
 from web.people import PASSWORD
 from web.servers import Server, served
@@ -24,7 +26,7 @@ def server(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.mark.slow
-def test_workers_share_sessions_keys_and_budgets(server: Server) -> None:
+def test_workers_share_sessions_keys_and_budgets(server: Server, postgres: str) -> None:  # noqa: F811
     first = {"name": "boss", "password": PASSWORD, "setup_token": server.setup_token()}
     status, headers, session = _post(server, "/setup", first, {})
     assert status == 200, session
@@ -45,6 +47,9 @@ def test_workers_share_sessions_keys_and_budgets(server: Server) -> None:
         "the same key, the same job, whichever process answers"
     )
     assert len(_get(server, "/jobs", token)["items"]) == 4
+    with closing(open_store(postgres)) as store:
+        kept = store.accounts.password("boss")
+    assert kept.startswith("$argon2id$v=19$m=65536,t=3,"), "slow on purpose, unlike in tests without a server"
 
 
 def _post(

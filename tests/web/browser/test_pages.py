@@ -167,6 +167,48 @@ def test_what_is_wrong_is_said_at_its_step_and_nothing_starts(
     assert len(remote(open_server).lines(limit=500).items) == before
 
 
+def test_a_start_whose_answer_got_lost_makes_one_job_when_it_is_repeated(
+    open_server: Server, open_page: OpenPage, archive: Path
+) -> None:
+    page = open_page(f"{open_server.url}/new")
+    _fill(page, archive, samples=4000)
+    page.fill("[name=name]", "lost answer")
+    lost: list[str] = []
+
+    def lose_the_first(route: Any) -> None:
+        if lost:
+            route.continue_()
+            return
+        lost.append(route.fetch().json()["id"])  # the server has made the job
+        route.abort()
+
+    page.route("**/api/v1/jobs", lose_the_first)
+    page.click("[data-start]")
+    _expect(_error(page, "all")).to_contain_text("The server cannot be reached")
+    page.click("[data-start]")
+    page.wait_for_url(f"**/jobs/{lost[0]}")
+    assert [line.id for line in remote(open_server).lines(words="lost answer").items] == lost
+
+
+def test_a_package_is_started_by_its_name(open_server: Server, open_page: OpenPage, tmp_path: Path) -> None:
+    wheel = tmp_path / "learner-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as packed:
+        for name in ("learner/__init__.py", "learner/__main__.py", "learner-1.0.dist-info/METADATA"):
+            packed.writestr(name, "")
+    page = open_page(f"{open_server.url}/new")
+    page.set_input_files("[name=archive]", wheel)
+    _expect(page.locator("[name=run]")).to_have_value("python -m learner")
+    _expect(page.locator("[name=name]")).to_have_value("learner")
+    page.fill("[name=work_amount]", "1")
+    page.check("[name=data][value=upload]")
+    page.click("[data-check]")
+    _expect(_error(page, "data")).to_contain_text("no file is chosen")
+    page.check("[name=data][value=builtin]")
+    page.check("[name=how][value=hand]")
+    page.click("[data-check]")
+    _expect(_error(page, "resources")).to_contain_text("no instance type is chosen")
+
+
 def test_an_example_fills_the_steps_at_one_click(open_server: Server, open_page: OpenPage) -> None:
     page = open_page(f"{open_server.url}/new")
     page.click("#example-digits")

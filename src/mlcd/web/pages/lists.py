@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlencode
@@ -136,16 +137,25 @@ def model(request: Request, job_id: Seen, site: SiteOf, who: Me) -> Response:
 def offers(
     request: Request, site: SiteOf, who: Me, cloud: Annotated[str, Query(max_length=100)] = ""
 ) -> Response:
-    """What the clouds sell now."""
+    """What the clouds sell now: the usual one, another, or all."""
     names = [name for name in clouds_of(site) if name != "replay"]
-    found: list[Offer] = []
-    problems: list[MlcdError] = []
-    for name in [cloud] if cloud in names else names:
-        try:
-            found += site.client.offers(name)
-        except MlcdError as error:  # one cloud that cannot be asked does not hide the others
-            problems.append(error)
+    cloud = cloud or site.client.settings.cloud
+    asked = [cloud] if cloud in names else names
+    with ThreadPoolExecutor(
+        len(asked) or 1
+    ) as pool:  # one cloud that answers slowly does not hold up the others
+        answers = list(pool.map(lambda name: _offers_of(site, name), asked))
+    found = [offer for answer in answers if isinstance(answer, list) for offer in answer]
+    problems = [answer for answer in answers if isinstance(answer, MlcdError)]
     return page(request, who, "offers.html", offers=found, clouds=names, cloud=cloud, problems=problems)
+
+
+def _offers_of(site: Site, name: str) -> list[Offer] | MlcdError:
+    """What a cloud sells, or why it cannot be asked: that does not hide the others."""
+    try:
+        return site.client.offers(name)
+    except MlcdError as error:
+        return error
 
 
 def clouds_of(site: Site) -> Collection[str]:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from mlcd.core.accounts import Role
+from mlcd.engine.listing import read_cursor
 from mlcd.web.api.common import Cursor
 from mlcd.web.pages.rendering import page
 from mlcd.web.sessions import inside
@@ -16,6 +17,7 @@ from mlcd.web.who import Me, SiteOf, find_actor
 router = APIRouter()
 
 MOST = 200
+MOST_ENTRIES = 50  # of the audit log
 
 
 @router.get("/login")
@@ -39,12 +41,13 @@ def setup(request: Request, site: SiteOf) -> Response:
 
 
 @router.get("/team")
-def team(request: Request, site: SiteOf, who: Me, cursor: Cursor = None) -> Response:
+def team(request: Request, site: SiteOf, who: Me, cursor: Cursor = None, log: Cursor = None) -> Response:
     """One's own account; for admins everyone's, the teams and the audit log."""
     store = site.client.store
     named = site.serve.accounts
     boss = named and who.is_admin
     people = store.accounts.page(cursor or "", MOST) if boss else []
+    audit = store.service.audit(read_cursor(log), MOST_ENTRIES) if boss else []
     return page(
         request,
         who,
@@ -55,7 +58,9 @@ def team(request: Request, site: SiteOf, who: Me, cursor: Cursor = None) -> Resp
         secrets=store.service.secrets(who.name),
         people=people,
         teams=store.accounts.teams() if boss else [],
-        audit=store.service.audit(None, 50) if boss else [],
+        audit=audit,
+        log=log,
+        older=f"/team?log={audit[-1].number}#audit" if len(audit) == MOST_ENTRIES else "",
         roles=list(Role),
         more=people[-1].name if len(people) == MOST else "",
     )

@@ -11,16 +11,22 @@ export class Fault extends Error {
   get words() { return [this.message, this.hint].filter(Boolean).join(" "); }
 }
 
-// The answer of the API, or a Fault. A POST carries a key of its own, so that sent twice it is done once.
+// The answer of the API, or a Fault. A POST carries a key of its own, and keeps it until it is answered: if the server
+// went away after it had done what was asked for, asking again does not do it twice.
+const unanswered = new Map();
+
 export async function call(method, path, body, options = {}) {
   const headers = { "X-CSRF-Token": csrf };
-  if (method === "POST" && !options.raw) headers["Idempotency-Key"] = randomKey();
   if (body !== undefined && !options.raw) headers["Content-Type"] = "application/json";
   const sent = options.raw ? body : body === undefined ? undefined : JSON.stringify(body);
+  const what = `${path}\n${sent}`;
+  if (method === "POST" && !options.raw) headers["Idempotency-Key"] = unanswered.get(what) || randomKey();
   let answer;
   try {
     answer = await fetch(path, { method, headers, body: sent });
+    unanswered.delete(what);
   } catch {
+    if (headers["Idempotency-Key"]) unanswered.set(what, headers["Idempotency-Key"]);
     throw new Fault({ message: "The server cannot be reached.", hint: "Try again in a moment." });
   }
   const data = answer.status === 204 ? {} : await answer.json().catch(() => ({}));

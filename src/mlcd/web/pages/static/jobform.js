@@ -39,6 +39,7 @@ function work(value, number) {
 
 function machines(job, value, number) {
   if (value("how") === "hand") {
+    if (!value("instance")) throw new Error("resources: no instance type is chosen.");
     job.num_nodes = number("nodes") || 1;
     job.resources = { instance_type: value("instance") || undefined };
     return;
@@ -51,8 +52,12 @@ function machines(job, value, number) {
 
 function data(job, value, form, upload) {
   const kind = value("data");
-  if (kind === "upload" && upload) job.file_mounts = { [value("data_path") || "data"]: upload };
-  if (kind !== "url" || !value("data_url")) return;
+  if (kind === "upload") {
+    if (!upload) throw new Error("data: no file is chosen.");
+    job.file_mounts = { [value("data_path") || "data"]: upload };
+  }
+  if (kind !== "url") return;
+  if (!value("data_url")) throw new Error("data: there is no address.");
   job.envs = { ...job.envs, [value("data_env") || "DATA_URL"]: value("data_url") };
   if (form.elements.data_fetch.checked) {
     const name = value("data_env") || "DATA_URL";

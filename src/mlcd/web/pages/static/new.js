@@ -7,6 +7,7 @@ import { chosen, tar } from "./tar.js";
 const form = document.getElementById("new");
 const field = (name) => form.elements[name];
 let code = null; // the id of the upload with the program
+let wheel = false; // whether that is a Python package
 let dataUpload = null; // 'upload:ID/path'
 let pending = Promise.resolve();
 
@@ -55,17 +56,31 @@ async function upload(name, content) {
   return call("POST", `/api/v1/uploads?name=${encodeURIComponent(name)}`, content, { raw: true });
 }
 
+function told(sent, { files, bytes }) {
+  const size = bytes >= 1e6 ? `${(bytes / 1e6).toFixed(1)} MB` : bytes >= 1e3 ? `${(bytes / 1e3).toFixed(1)} kB` : `${bytes} bytes`;
+  return `${sent.name}: ${files} file${files === 1 ? "" : "s"}, ${size}`;
+}
+
 function takeCode({ upload: sent, contents }) {
   code = sent.id;
-  form.querySelector("[data-uploaded]").textContent = `${sent.name}: ${contents.files} file${contents.files === 1 ? "" : "s"}, ${(contents.bytes / 1000).toFixed(1)} kB`;
+  form.querySelector("[data-uploaded]").textContent = told(sent, contents);
   document.getElementById("scripts").replaceChildren(...contents.scripts.map((script) => new Option(script)));
-  const top = contents.folders.length === 1 && contents.scripts.length && contents.scripts.every((script) => script.startsWith(`${contents.folders[0]}/`)) ? contents.folders[0] : "";
+  wheel = /\.whl$/i.test(sent.name);
+  const top = !wheel && contents.folders.length === 1 && contents.scripts.length && contents.scripts.every((script) => script.startsWith(`${contents.folders[0]}/`)) ? contents.folders[0] : "";
   const scripts = contents.scripts.map((script) => (top ? script.slice(top.length + 1) : script));
   field("workdir").value = top;
-  const main = ["train.py", "main.py"].find((script) => scripts.includes(script)) || scripts[0] || "";
-  if (!scripts.includes(field("script").value)) field("script").value = main;
-  if (!field("name").value) field("name").value = sent.name.replace(/\.(zip|whl|tar|tgz|py|gz|bz2|xz)+$/i, "").slice(0, 60);
+  if (!scripts.includes(field("script").value)) field("script").value = mainOf(scripts);
+  if (!field("name").value) field("name").value = wheel ? sent.name.split("-")[0] : sent.name.replace(/(\.(zip|tar|tgz|py|gz|bz2|xz))+$/i, "").slice(0, 60);
   command();
+}
+
+// The script that a program most likely begins with; those nearest to the top come first.
+function mainOf(scripts) {
+  for (const name of ["train.py", "main.py", "__main__.py"]) {
+    const found = scripts.find((script) => script === name || script.endsWith(`/${name}`));
+    if (found) return found;
+  }
+  return scripts.find((script) => !script.endsWith("__init__.py")) || "";
 }
 
 function working(place, work) {
@@ -108,16 +123,22 @@ field("data_file").addEventListener("change", () => {
     const archive = /\.(zip|whl|tar|tgz|gz|bz2|xz)$/i.test(file.name) && !(contents.files === 1 && !contents.folders.length && contents.scripts.length === 0 && /\.gz$/i.test(file.name) && !/\.tar\.gz$/i.test(file.name));
     dataUpload = `upload:${sent.id}${archive ? "" : `/${sent.name}`}`;
     if (!archive && field("data_path").value === "data") field("data_path").value = `data/${sent.name}`;
-    form.querySelector("[data-data-uploaded]").textContent = `${sent.name}: ${contents.files} files, ${(contents.bytes / 1000).toFixed(1)} kB`;
+    form.querySelector("[data-data-uploaded]").textContent = told(sent, contents);
   });
 });
+
+// Modules of a wheel import each other by the name of their package.
+function starts(script) {
+  if (!wheel || !script.includes("/")) return script;
+  return `-m ${script.replace(/(\/__main__)?\.py$/, "").replaceAll("/", ".")}`;
+}
 
 // The command is made of script and parameters until somebody writes it.
 let written = false;
 function command() {
   if (written && field("run").value) return;
   const script = field("script").value.trim();
-  field("run").value = script ? ["python", script, field("parameters").value.trim()].filter(Boolean).join(" ") : "";
+  field("run").value = script ? ["python", starts(script), field("parameters").value.trim()].filter(Boolean).join(" ") : "";
 }
 for (const name of ["script", "parameters"]) field(name).addEventListener("input", () => { written = false; command(); });
 field("run").addEventListener("input", () => { written = true; });
@@ -174,11 +195,16 @@ async function check() {
   return sent;
 }
 
+function range(rows) {
+  const [low, high] = [usd(rows[0]?.usd || 0), usd(rows.at(-1)?.usd || 0)];
+  return low === high ? low : `${low} to ${high}`;
+}
+
 function showCheck(found) {
   const place = form.querySelector("[data-checked]"), most = 12;
   const rows = found.space.map((deployment, i) => ({ deployment, seconds: found.probe_seconds[i], usd: found.probe_usd[i] })).sort((a, b) => a.usd - b.usd);
   const words = document.createElement("p");
-  words.append(`${rows.length} deployment${rows.length === 1 ? "" : "s"} may be tried; one probe costs ${rows.length ? `${usd(rows[0].usd)} to ${usd(rows.at(-1).usd)}` : "nothing"}. The strategy tries as few as it needs.`);
+  words.append(`${rows.length} deployment${rows.length === 1 ? "" : "s"} may be tried; one probe costs ${range(rows)}. ${rows.length > 1 ? "The strategy tries as few as it needs." : ""}`);
   const table = document.createElement("table");
   table.createTHead().insertRow().append(...["Deployment", "$ an hour", "A probe takes", "and costs"].map((name, i) => { const head = document.createElement("th"); head.textContent = name; if (i) head.className = "number"; return head; }));
   const body = table.createTBody();
