@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mlcd.bench import testbed
 from mlcd.bench.cases import Case
+from mlcd.bench.functions_bed import BERT_SMALL, functions_case
 from mlcd.bench.preset_runner import run_preset
 from mlcd.bench.presets import PRESETS, find_preset
 from mlcd.bench.protocol import set_problem
+from mlcd.bench.smlt import SMLT
 from mlcd.bench.strategies import parse_strategy
 
 
@@ -28,6 +32,34 @@ def test_every_limit_can_be_kept_and_every_strategy_exists(name: str) -> None:
         least = set_problem(contest.case, contest.scenario, contest.hours, 1.0)
         assert least is not None
         assert contest.limit is None or (least.limit is not None and contest.limit >= least.limit)
+
+
+@pytest.mark.parametrize("name", SMLT)
+def test_every_limit_of_the_smlt_paper_can_be_kept(name: str) -> None:
+    for contest in find_preset(name).contests:
+        least = set_problem(contest.case, contest.scenario, contest.hours, 1.0)
+        assert least is not None
+        assert contest.limit is not None
+        assert least.limit is not None
+        assert contest.limit >= least.limit
+
+
+def test_functions_scale_out_to_a_peak_and_synchronise_best_by_shards() -> None:
+    ours, siren = (
+        functions_case(replace(BERT_SMALL, exchange=way)).speeds for way in ("hierarchical", "objects")
+    )
+    sizes = [speed for each, speed in ours.items() if each.offer.instance.name == "fn-10240mb"]
+    peak = sizes.index(max(sizes))
+    assert 0 < peak < len(sizes) - 1
+    many = [each for each in ours if each.nodes >= 8]
+    assert all(ours[each] > siren[each] for each in many)
+
+
+def test_a_changing_workflow_counts_its_searches() -> None:
+    findings = run_preset(find_preset("smlt-5.4"), seeds=1, jobs=0)
+    told = {text: ours for text, _, ours in findings.claims}
+    assert told["searches of the adaptive way"].endswith("of 5 phases")
+    assert float(told["its cost"].lstrip("$")) > 0
 
 
 def test_machines_scale_out_to_a_peak_and_decline() -> None:

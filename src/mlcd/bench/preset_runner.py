@@ -51,7 +51,15 @@ def preset_tables(preset: Preset, findings: Findings) -> RenderableType:
 def _play(contest: Contest, seeds: int, jobs: int, report: Report | None) -> Iterable[Averages]:
     strategies = tuple(_strategies(contest))
     slack = set_contest(contest).slack
-    bench = Bench((contest.case,), strategies, (contest.scenario,), (contest.hours,), (slack,), seeds)
+    bench = Bench(
+        (contest.case,),
+        strategies,
+        (contest.scenario,),
+        (contest.hours,),
+        (slack,),
+        seeds,
+        rules=contest.rules,
+    )
     episodes = run_bench(bench, jobs, report).episodes
     for strategy in strategies:
         yield averages(contest.label, [each for each in episodes if each.strategy == strategy.text])

@@ -25,7 +25,7 @@ from mlcd.bench.claims import (
     usd_said,
     value_of,
 )
-from mlcd.bench.protocol import Problem, Scenario, set_problem
+from mlcd.bench.protocol import Problem, Rules, Scenario, set_problem
 from mlcd.bench.testbed import Model, paper_case
 from mlcd.errors import UserError, did_you_mean
 
@@ -41,6 +41,7 @@ class Contest:
     strategies: tuple[str, ...]
     limit: float | None = None  # hours or dollars
     favoured: tuple[tuple[str, tuple[str, ...]], ...] = ()  # strategy, the only instance types it looks at
+    rules: Rules = Rules()
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,12 @@ def set_contest(contest: Contest) -> Problem:
 
 def find_preset(name: str) -> Preset:
     """The figure of that name."""
-    if name not in PRESETS:
-        raise UserError(f"No preset is called '{name}'.", did_you_mean(name, PRESETS))
-    return PRESETS[name]()
+    from mlcd.bench.smlt import SMLT  # which is made of contests, too
+
+    known = {**PRESETS, **SMLT}
+    if name not in known:
+        raise UserError(f"No preset is called '{name}'.", did_you_mean(name, known))
+    return known[name]()
 
 
 _SCALE_OUT = ("c5.4xlarge",)  # Fig. 9 to 12 look at one type only
