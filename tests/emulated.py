@@ -127,13 +127,13 @@ class EmulatedEc2:
 
 @contextmanager
 def emulated_ec2(folder: Path, **wanted: Any) -> Iterator[EmulatedEc2]:
-    """An emulation of one's own, gone at the end; `wanted` are the fields of mlcd.emulate.client.Wanted."""
+    """An emulation of one's own, gone at the end or when the tests are killed; `wanted` are the fields of mlcd.emulate.client.Wanted."""
     reason = why_not()
     if reason:
         pytest.skip(reason)
     place = place_of(f"t{uuid.uuid4().hex[:8]}", folder / "emulate")
     try:
-        ec2 = EmulatedEc2(place, up(place, Wanted(**wanted)), _key(folder))
+        ec2 = EmulatedEc2(place, up(place, Wanted(**{"owner": os.getpid(), **wanted})), _key(folder))
         public = ec2.key_file.with_suffix(".pub").read_bytes()
         ec2.boto("ec2").import_key_pair(KeyName=ec2.key_name, PublicKeyMaterial=public)
         yield ec2

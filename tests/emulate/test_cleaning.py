@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from dataclasses import astuple
 from pathlib import Path
 
@@ -58,6 +59,14 @@ def test_up_starts_afresh_after_a_kill_and_down_needs_no_state_file(tmp_path: Pa
         ec2.place.state_file.unlink()
         down(ec2.place)
         assert not any(traces(ec2.place).values()), traces(ec2.place)
+
+
+def test_an_emulation_does_not_outlive_its_owner(tmp_path: Path) -> None:
+    with subprocess.Popen(("sleep", "600")) as owner, emulated_ec2(tmp_path, owner=owner.pid) as ec2:
+        ec2.launch()
+        owner.kill()
+        owner.wait()
+        wait_for(lambda: not any(traces(ec2.place).values()), "everything to be gone")
 
 
 def _kill_supervisor(ec2: EmulatedEc2) -> None:

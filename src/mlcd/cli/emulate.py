@@ -45,6 +45,9 @@ def up(
     port: Annotated[
         int, typer.Option(help="The endpoint's port; one that is free by default.", min=0, max=65535)
     ] = 0,
+    owner: Annotated[
+        int, typer.Option(metavar="PID", help="End it when this process ends; 0: only with `down`.", min=0)
+    ] = 0,
     json: given.JsonFlag = False,
 ) -> None:
     """Start an emulated EC2, and print what AWS's tools need in their environment to use it.
@@ -61,7 +64,7 @@ def up(
     from mlcd.emulate.client import up as start
 
     settings = read_settings()
-    wanted = Wanted(region, vcpus, vcpus_per_core, network, port, private=(settings.home,))
+    wanted = Wanted(region, vcpus, vcpus_per_core, network, port, (settings.home,), owner)
     state = start(_place(name, folder), wanted)
     if json:
         show_json({**state.public, "environment": _environment(state)})

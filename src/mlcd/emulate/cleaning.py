@@ -7,7 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlcd.emulate.cgroups import all_processes_in, find_groups, remove_group
@@ -34,6 +34,11 @@ class Removed:
 def remove_emulation(place: Place) -> Removed:
     """End the supervisor, kill what lives on, and remove every trace; quiet where there is none."""
     supervisors = _end_supervisors(place)
+    return replace(remove_traces(place), supervisors=supervisors)
+
+
+def remove_traces(place: Place) -> Removed:
+    """Remove what an emulation made, its supervisor apart."""
     groups = list(find_groups(place.cgroup))
     processes = _end_processes(place, groups)
     namespaces = namespaces_of(place)
@@ -43,7 +48,7 @@ def remove_emulation(place: Place) -> Removed:
     for group in groups:
         remove_group(group)
     shutil.rmtree(place.folder, ignore_errors=True)
-    return Removed(supervisors, processes, len(namespaces), len(groups))
+    return Removed(0, processes, len(namespaces), len(groups))
 
 
 def is_running(place: Place) -> bool:

@@ -35,6 +35,7 @@ class Wanted:
     network: str = ""  # 10.80.0.0/16; empty: one that is free
     port: int = 0  # 0: one that is free
     private: tuple[Path, ...] = ()  # folders that hosts do not see
+    owner: int = 0  # a process that the emulation does not outlive; 0: it stays until `down`
 
 
 def up(place: Place, wanted: Wanted) -> State:
@@ -113,7 +114,7 @@ def _start(place: Place, wanted: Wanted) -> subprocess.Popen[bytes]:
         "--vcpus-per-core",
         str(wanted.vcpus_per_core),
     ]
-    command += ["--port", str(wanted.port), "--network", wanted.network]
+    command += ["--port", str(wanted.port), "--network", wanted.network, "--owner", str(wanted.owner)]
     for folder in (place.folder.parent, *wanted.private):
         command += ["--private", str(folder)]
     with place.log_file.open("ab") as log:

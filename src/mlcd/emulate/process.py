@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlcd.emulate.cgroups import open_cgroups
+from mlcd.emulate.cleaning import remove_traces
 from mlcd.emulate.image import python_needs, write_image
 from mlcd.emulate.network import gateway_of, make_switch
 from mlcd.emulate.place import Place, State, write_state
-from mlcd.emulate.system import try_tool
 from mlcd.errors import MlcdError
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: supervisor.ending.set())
     supervisor.run()
-    try_tool("ip", "netns", "del", place.switch)
-    try_tool("ip", "link", "del", place.link)
+    remove_traces(place)
     return 0
 
 
@@ -71,7 +70,9 @@ def _serve(place: Place, network: IPv4Network, given: Any) -> Supervisor:
     world, faults = World(network), ApiFaults()
     keys = Keys(f"AKIAEMULATED{secrets.token_hex(4).upper()}", secrets.token_urlsafe(32))
     private = [Path(each) for each in given.private]
-    supervisor = Supervisor(place, world, open_cgroups(place.cgroup), given.vcpus_per_core, private)
+    supervisor = Supervisor(
+        place, world, open_cgroups(place.cgroup), given.vcpus_per_core, private, given.owner
+    )
     front = Front(world, faults, Quotas(given.vcpus), keys, supervisor.console)
     front.control = Faulting(supervisor, faults).control
     server = make_server(str(gateway_of(network)), given.port, front, threaded=True, request_handler=Quiet)
@@ -106,6 +107,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--vcpus", type=int, required=True)
     parser.add_argument("--vcpus-per-core", type=float, required=True)
     parser.add_argument("--private", action="append", default=[])
+    parser.add_argument("--owner", type=int, default=0)
     return parser.parse_args()
 
 

@@ -39,6 +39,7 @@ class Supervisor:
     cgroups: Cgroups
     vcpus_per_core: float
     private: Sequence[Path] = ()
+    owner: int = 0  # a process that the emulation does not outlive; 0: none
     machines: dict[str, Machine] = field(default_factory=dict)
     ending: threading.Event = field(default_factory=threading.Event)
     _starting: dict[str, Future[None]] = field(default_factory=dict)
@@ -46,8 +47,8 @@ class Supervisor:
     _workers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_AT_ONCE))
 
     def run(self) -> None:
-        """Keep both sides alike until told to end; then remove every host."""
-        while not self.ending.wait(STEP_S):
+        """Keep both sides alike until told to end, or until the owner has; then remove every host."""
+        while not self.ending.wait(STEP_S) and self._owned():
             self.step()
         self.remove_all()
 
@@ -77,6 +78,9 @@ class Supervisor:
         machine = self.machines.get(instance_id)
         file = machine.host.console if machine else None
         return file.read_text(errors="replace") if file and file.exists() else ""
+
+    def _owned(self) -> bool:
+        return not self.owner or Path(f"/proc/{self.owner}").exists()
 
     def _start(self, instance: Any) -> None:
         machine = build_machine(
