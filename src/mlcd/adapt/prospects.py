@@ -44,18 +44,18 @@ def allows(situation: Situation, totals: Ledger) -> bool:
 def samples_left(situation: Situation, deployment: Deployment) -> float:
     """What is left to train at that deployment's batch size.
 
-    Where a recording does not say how many samples a batch size needs, the noise scale φ does: samples to the
-    target grow as 1 + B/φ, so the rest is multiplied by (1 + B/φ) ÷ (1 + B₀/φ).
+    The noise scale φ of this moment tells it, once it is stable: samples to the target grow as 1 + B/φ, so the
+    rest is multiplied by (1 + B/φ) ÷ (1 + B₀/φ). Before that, what the whole job was expected to need.
     """
     ours, theirs = situation.deployment.batch_size, deployment.batch_size
     if ours is None or theirs is None or ours == theirs:
         return situation.samples_left
-    known = situation.samples_at
+    known, noise = situation.samples_at, situation.noise_scale
+    if noise is not None:
+        return situation.samples_left * (noise + theirs) / (noise + ours)
     if ours in known and theirs in known:
         return situation.samples_left * known[theirs] / known[ours]
-    if situation.noise_scale is None:
-        return situation.samples_left
-    return situation.samples_left * (situation.noise_scale + theirs) / (situation.noise_scale + ours)
+    return situation.samples_left
 
 
 def _prospect(situation: Situation, deployment: Deployment, speed: Speed, move_seconds: float) -> Prospect:
