@@ -66,7 +66,11 @@ StartShare = Annotated[
     ),
 ]
 Preset = Annotated[
-    str, typer.Option(help="A figure of the MLCD paper, fig9 … fig19, instead of traces.", show_default=False)
+    str,
+    typer.Option(
+        help="A figure of the MLCD paper, fig9 … fig19, or a section of the SMLT paper, smlt-5.3-deadline, smlt-5.3-budget, smlt-5.4, smlt-5.5, instead of traces.",
+        show_default=False,
+    ),
 ]
 Peers = Annotated[
     bool, typer.Option("--peers", help="Also Optuna, Ax, SMAC3 and BoTorch.", rich_help_panel=_PEERS)

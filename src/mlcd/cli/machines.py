@@ -88,15 +88,17 @@ def check(
 ) -> None:
     """Read a job file and say what would be tried; nothing is started and nothing spent.
 
-    With `aws` in the place of a job file: try each thing that renting machines at AWS needs.
+    With `aws` in the place of a job file: try each thing that renting machines at AWS needs; with `functions`:
+    each that training on functions needs.
 
     Examples:
 
         mlcd check job.yaml
         mlcd check aws
+        mlcd check functions
     """
     if str(job) in ACCOUNTS and not job.exists():
-        _check_account(json)
+        _check_account(str(job), json)
         return
     client = client_of(context)
     where = given.place(cloud, trace, workload, None)
@@ -131,9 +133,9 @@ def sweep(context: typer.Context, yes: given.YesFlag = False, json: given.JsonFl
         show_json(strays)
 
 
-def _check_account(as_json: bool) -> None:
+def _check_account(name: str, as_json: bool) -> None:
     """Show what was found; 1 is the exit code where something is missing."""
-    found = check_account(read_settings())
+    found = check_account(read_settings(), name)
     if as_json:
         show_json(found)
     else:

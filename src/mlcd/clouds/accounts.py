@@ -11,11 +11,15 @@ from mlcd.core.view import Finding
 from mlcd.errors import UserError
 from mlcd.settings import Settings
 
-ACCOUNTS = ("aws", "ec2")  # names by which `mlcd check` knows an account
+ACCOUNTS = ("aws", "ec2", "functions")  # names by which `mlcd check` knows an account
 
 
-def check_account(settings: Settings) -> list[Finding]:
-    """Everything that renting machines at AWS needs, each tried by itself."""
+def check_account(settings: Settings, name: str = "aws") -> list[Finding]:
+    """Everything that renting machines at AWS needs, or training on functions, each tried by itself."""
+    if name == "functions":
+        from mlcd.clouds.functions.checking import check_functions
+
+        return list(check_functions(settings.functions, settings.home.absolute() / "functions"))
     from mlcd.clouds.ec2.checking import check_account
 
     return list(check_account(settings.ec2, settings.home, time.time()))

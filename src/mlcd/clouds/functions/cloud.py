@@ -22,7 +22,6 @@ from mlcd.core.machines import Deployment, Offer
 from mlcd.core.progress import Progress
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Charge, Handle, Owned, Task, TaskState, TaskStatus
-from mlcd.core.view import Finding
 from mlcd.errors import CloudError, NoCapacityError
 from mlcd.settings import Settings
 
@@ -112,12 +111,6 @@ class FunctionsCloud:
         names = {function_name(owned.task_id) for owned in known}
         strays = [function for function in self._lambdas.ours() if function.name not in names]
         return [*known, *(self._stray(function) for function in strays)]
-
-    def check(self) -> Iterable[Finding]:
-        """Whether everything that functions need is there; nothing is invoked."""
-        from mlcd.clouds.functions.checking import check_functions
-
-        return check_functions(self._settings, self.home)
 
     def close(self) -> None:
         """Nothing to let go of; what runs goes on."""
