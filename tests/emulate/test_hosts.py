@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from emulated import EmulatedEc2, wait_for
@@ -106,3 +108,22 @@ def test_a_host_cannot_reach_for_the_switch_of_this_computer(ec2: EmulatedEc2) -
     trigger = ec2.ssh(address, "stat -c %t:%T /proc/sysrq-trigger", user="root").stdout.strip()
     assert trigger in ("1:3", ""), "/dev/null, or not in this kernel"
     assert ec2.ssh(address, "sysctl -w kernel.panic=7", user="root").returncode != 0
+
+
+def test_the_console_tells_the_key_of_the_host(ec2: EmulatedEc2) -> None:
+    (address,) = ec2.launch()
+    said = ec2.boto("ec2").get_console_output(InstanceId=ec2.instance(address)["InstanceId"])["Output"]
+    told = said.split("-----BEGIN SSH HOST KEY KEYS-----")[1].split()[:2]
+    scanned = subprocess.run(
+        ("ssh-keyscan", "-t", "ed25519", address), capture_output=True, text=True, check=True
+    )
+    assert scanned.stdout.split()[1:] == told
+
+
+def test_a_host_boots_again_with_a_fresh_disk(ec2: EmulatedEc2) -> None:
+    (address,) = ec2.launch(UserData="#!/bin/sh\ndate +%s%N > /var/tmp/booted\n")
+    first = ec2.ssh(address, "touch ~/mine; cloud-init status --wait >/dev/null; cat /var/tmp/booted").stdout
+    ec2.ssh(address, "sudo reboot")
+    wait_for(lambda: ec2.ssh(address, "cat /var/tmp/booted").stdout not in ("", first), "the next boot")
+    assert ec2.ssh(address, "ls -A ~/mine").returncode != 0
+    assert ec2.instance(address)["State"]["Name"] == "running"
