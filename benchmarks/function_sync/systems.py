@@ -130,16 +130,14 @@ class Gloo:
 
 
 class MemoryCopy:
-    """Every worker copies its gradient once: the least that anything could take."""
+    """Every worker copies as many bytes as its gradient has: the least that anything could take."""
 
-    def __init__(self) -> None:
-        self.steps: dict[str, float] = {}
-        self._place: np.ndarray | None = None
+    steps: dict[str, float] = {}  # noqa: RUF012  # there are none
 
     def all_reduce(self, gradient: np.ndarray) -> None:
-        if self._place is None:
-            self._place = np.empty_like(gradient)
-        self._place[:] = gradient
+        half = gradient.size // 2
+        gradient[:half] = gradient[half : 2 * half]
+        gradient[half : 2 * half] = gradient[:half]
 
 
 def cpu_seconds(pids: tuple[int, ...]) -> float:

@@ -120,7 +120,7 @@ def test_files_are_uploaded_and_downloaded(store: ObjectStore, tmp_path: Path) -
 
 def test_a_bucket_that_does_not_exist_is_an_error(s3: str) -> None:
     nowhere = open_object_store("s3://no-such-bucket")
-    with pytest.raises(ObjectError):
+    with pytest.raises(ObjectError, match="cannot be written"):
         nowhere.put("a", b"x")
 
 

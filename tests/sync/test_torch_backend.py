@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import sys
@@ -41,8 +42,11 @@ for step in range(12):
     whole = loss.detach().clone()
     dist.all_reduce(whole, op=dist.ReduceOp.AVG)
     losses.append(whole.item())
+store = dist.distributed_c10d._get_default_store()
+store.set(f"rank-{rank}", str(rank + 40))
+told = store.get(f"rank-{workers - 1}").decode()
 if rank == 0:
-    print(json.dumps({"backend": dist.get_backend(), "losses": losses}))
+    print(json.dumps({"backend": dist.get_backend(), "losses": losses, "told": told}))
 dist.destroy_process_group()
 """
 
@@ -53,8 +57,26 @@ def test_an_ordinary_program_learns_the_same_as_one_process_with_the_same_batch(
 ) -> None:
     together = train(tmp_path, 2, servers.url)
     assert together["backend"] == "mlcd"
+    assert together["told"] == "41"  # what torch and the worker share besides
     assert together["losses"] == pytest.approx(train_alone(), rel=1e-5)
     assert together["losses"][-1] < together["losses"][0] / 2
+
+
+def test_torchs_own_keys_are_shared(store_url: str, group_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlcd.sync.torch_store import shared_store
+
+    monkeypatch.setenv("MLCD_SYNC_URL", store_url)
+    monkeypatch.setenv("MLCD_SYNC_GENERATION", str(os.getpid()))
+    mine, its = (dist.PrefixStore(group_name, shared_store(2)) for _ in range(2))
+    mine.set("a", "1")
+    assert its.get("a") == b"1"
+    assert its.check(["a"])
+    assert not its.check(["a", "b"])
+    mine.add("count", 2)
+    assert its.add("count", 3) == 5
+    assert mine.delete_key("a")
+    with pytest.raises(RuntimeError):
+        mine.wait(["b"], datetime.timedelta(seconds=0.1))
 
 
 def train_alone() -> list[float]:
@@ -63,7 +85,7 @@ def train_alone() -> list[float]:
     body = body.replace("dist.get_world_size()", "1").replace(
         "dist.all_reduce(whole, op=dist.ReduceOp.AVG)", "pass"
     )
-    exec(body.partition("if rank == 0:")[0], variables)
+    exec(body.partition("store = ")[0], variables)
     losses: list[float] = variables["losses"]
     return losses
 

@@ -21,6 +21,10 @@ try:
 except ImportError as missing:  # pragma: no cover
     raise MissingExtraError("Objects in S3 need obstore.", "pip install 'mlcd[functions]'") from missing
 
+_TIMEOUTS: Any = {
+    "timeout": timedelta(minutes=10),
+    "connect_timeout": timedelta(seconds=10),
+}  # for large objects
 _RETRIES: dict[str, Any] = {
     "max_retries": 6,
     "backoff": {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=5), "base": 2},
@@ -41,7 +45,7 @@ class S3Objects:
         self._store = S3Store(
             parts.netloc,
             prefix=parts.path.strip("/") or None,
-            client_options={"allow_http": endpoint.startswith("http://")},
+            client_options={"allow_http": endpoint.startswith("http://"), **_TIMEOUTS},
             retry_config=self.retries,
             **options,
         )
@@ -57,7 +61,7 @@ class S3Objects:
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_version: str = "") -> None:
         mode: Any = {"e_tag": if_version} if if_version else "create" if if_absent else "overwrite"
         conditional = if_absent or bool(if_version)
-        with _translated(key):
+        with _translated(key), _writing(key):
             obstore.put(self._store, key, data, mode=mode, use_multipart=False if conditional else None)
 
     def keys(self, prefix: str = "") -> list[str]:
@@ -80,7 +84,7 @@ class S3Objects:
             obstore.delete(self._store, key)
 
     def upload(self, path: Path, key: str) -> None:
-        with _translated(key):
+        with _translated(key), _writing(key):
             obstore.put(self._store, key, path)
 
     def download(self, key: str, path: Path) -> None:
@@ -110,6 +114,15 @@ def _translated(key: str) -> Iterator[None]:
         raise ObjectStoreUnavailable(f"The object store failed with '{key}': {_first_line(error)}") from error
     except exceptions.BaseError as error:
         raise ObjectError(f"The object store refuses '{key}': {_first_line(error)}") from error
+
+
+@contextlib.contextmanager
+def _writing(key: str) -> Iterator[None]:
+    """What is not found while writing is the bucket, or the upload itself."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ObjectError(f"The object '{key}' cannot be written: {_first_line(error)}") from error
 
 
 def _first_line(error: BaseException) -> str:

@@ -166,6 +166,13 @@ def remove_segments(url_name: str) -> None:
     shutil.rmtree(_folder(url_name), ignore_errors=True)
 
 
+def shared_folder(url_name: str) -> Path:
+    """The folder of all that workers of shm://NAME share."""
+    folder = _folder(url_name)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
 def _folder(url_name: str) -> Path:
     if not _NAME.fullmatch(url_name):
         raise UserError(

@@ -198,11 +198,6 @@ def _create(options: Any, _: Any) -> StoreProcessGroup:
     return StoreProcessGroup(group, options.group_id)
 
 
-def unshared_store() -> Any:
-    """What torch wants for a rendezvous; the backend has its own and never looks at it."""
-    return torch.distributed.HashStore()  # type: ignore[attr-defined]  # it is there
-
-
 @atexit.register
 def _close_all() -> None:
     for group in list(_OPEN):

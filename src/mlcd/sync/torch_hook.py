@@ -28,18 +28,12 @@ def _wrap_init(init: Any) -> Any:
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        from mlcd.sync.torch_backend import unshared_store  # which registers the backend
+        from mlcd.sync import torch_backend  # noqa: F401  # registers itself
+        from mlcd.sync.torch_store import shared_store
 
-        os.environ.pop(
-            "TORCH_DIST_INIT_BARRIER", None
-        )  # it would wait in torch's own store, where nobody else comes
-        init(
-            "mlcd",
-            timeout=timeout,
-            world_size=world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE", 1)),
-            rank=rank if rank >= 0 else int(os.environ.get("RANK", 0)),
-            store=unshared_store(),
-        )
+        workers = world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE", 1))
+        number = rank if rank >= 0 else int(os.environ.get("RANK", 0))
+        init("mlcd", timeout=timeout, world_size=workers, rank=number, store=shared_store(workers))
 
     return init_process_group
 
