@@ -97,6 +97,25 @@ class Ec2Settings:
 
 
 @dataclass(frozen=True)
+class KubernetesSettings:
+    """A Kubernetes cluster, as a cloud."""
+
+    kubectl: str = "kubectl"  # the command
+    context: str = ""  # of its configuration; empty: the current one
+    namespace: str = "default"
+    image: str = "python:3.11"  # with bash, tar and Python
+    python: str = "python3"  # in the image
+    folder: str = "/mlcd"  # in the pods, for our files
+    pool_label: str = ""  # the label that names a node's pool; empty: those of the known providers
+    prices: str = ""  # a CSV with the columns pool and usd_per_hour
+    usd_per_cpu_hour: float = 0.05  # of pools that it does not name
+    usd_per_gpu_hour: float = 1.00
+    wait_seconds: float = 300.0  # for pods to start; a cluster that scales needs minutes
+    lost_seconds: float = 30.0  # a pod that gives no sign for so long is lost
+    lease_seconds: float = 600.0  # pods that nobody has heard of for so long end by themselves
+
+
+@dataclass(frozen=True)
 class NotifySettings:
     """Who is told of every job, and the means of telling anyone."""
 
@@ -140,6 +159,7 @@ class Settings:
     ec2: Ec2Settings = Ec2Settings()
     functions: FunctionsSettings = FunctionsSettings()
     ray: RaySettings = RaySettings()
+    kubernetes: KubernetesSettings = KubernetesSettings()
     notify: NotifySettings = NotifySettings()
     predict: PredictSettings = PredictSettings()
 
@@ -174,6 +194,7 @@ _SECTIONS: dict[str, Any] = {
     "ec2": Ec2Settings,
     "functions": FunctionsSettings,
     "ray": RaySettings,
+    "kubernetes": KubernetesSettings,
     "notify": NotifySettings,
     "predict": PredictSettings,
 }

@@ -1,0 +1,140 @@
+"""What a Kubernetes cluster sells: whole nodes of its pools, at the prices of a list or of their CPUs and GPUs."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlcd.core.machines import InstanceType, Offer
+from mlcd.errors import UserError
+from mlcd.settings import KubernetesSettings
+
+# Where clusters say which pool a node is of; the user's own label goes before them.
+POOL_LABELS = (
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "karpenter.sh/nodepool",
+    "node.kubernetes.io/instance-type",
+)
+GPU = "nvidia.com/gpu"
+GPU_MODEL_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
+_GIB = 2.0**30
+_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_CPU_LEFT = 0.5  # of a node's CPUs, for what runs on every node; never more than half of it
+_MEMORY_SHARE = 0.85  # of what a node can give, for the same reason
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Nodes that are alike."""
+
+    label: tuple[str, str]
+    cpus: float  # that one of them can give
+    memory_gib: float
+    gpus: int
+    gpu_model: str
+    nodes: int
+
+    @property
+    def requests(self) -> dict[str, str]:
+        """What a pod asks for so that it has a node to itself."""
+        cpu = max(self.cpus - _CPU_LEFT, self.cpus / 2)
+        requests = {
+            "cpu": f"{int(cpu * 1000)}m",
+            "memory": f"{int(self.memory_gib * _MEMORY_SHARE * 1024)}Mi",
+        }
+        return {**requests, GPU: str(self.gpus)} if self.gpus else requests
+
+
+def read_pools(nodes: Iterable[Mapping[str, Any]], own_label: str = "") -> list[Pool]:
+    """The pools, from what `kubectl get nodes` lists; nodes that take no pods are left out."""
+    groups: dict[tuple[str, str], list[Pool]] = {}
+    for node in nodes:
+        pool = _read(node, (own_label, *POOL_LABELS) if own_label else POOL_LABELS)
+        if pool is not None:
+            groups.setdefault(pool.label, []).append(pool)
+    return [_together(pools) for _, pools in sorted(groups.items())]
+
+
+def make_offers(
+    pools: Sequence[Pool], prices: Mapping[str, float], settings: KubernetesSettings, date: str
+) -> list[Offer]:
+    """One offer for each pool."""
+    return [_offer(pool, prices, settings, date) for pool in pools]
+
+
+def read_prices(file: str) -> dict[str, float]:
+    """Pool → US dollars of a node and hour, from a CSV with the columns pool and usd_per_hour; no file: none."""
+    if not file:
+        return {}
+    try:
+        with Path(file).expanduser().open(newline="") as stream:
+            return {row["pool"]: float(row["usd_per_hour"]) for row in csv.DictReader(stream)}
+    except (OSError, KeyError, ValueError) as error:
+        raise UserError(
+            f"The price list {file} cannot be read: {error!r}", "Give it the columns pool,usd_per_hour."
+        ) from error
+
+
+def quantity(text: str) -> float:
+    """A number as Kubernetes writes it: 3920m, 16Gi, 4."""
+    for unit, factor in _UNITS.items():
+        if text.endswith(unit):
+            return float(text.removesuffix(unit)) * factor
+    return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
+
+
+def _read(node: Mapping[str, Any], names: Sequence[str]) -> Pool | None:
+    labels = node["metadata"].get("labels", {})
+    given = node["status"].get("allocatable", {})
+    label = next(((name, labels[name]) for name in names if labels.get(name)), None)
+    if label is None or not _takes_pods(node):
+        return None
+    return Pool(
+        label=label,
+        cpus=quantity(given.get("cpu", "0")),
+        memory_gib=quantity(given.get("memory", "0")) / _GIB,
+        gpus=int(given.get(GPU, "0")),
+        gpu_model=next((labels[name] for name in GPU_MODEL_LABELS if name in labels), ""),
+        nodes=1,
+    )
+
+
+def _takes_pods(node: Mapping[str, Any]) -> bool:
+    spec, conditions = node.get("spec", {}), node["status"].get("conditions", [])
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    control = any(taint["key"].startswith("node-role.kubernetes.io/") for taint in spec.get("taints", []))
+    return ready and not control and not spec.get("unschedulable", False)
+
+
+def _together(pools: Sequence[Pool]) -> Pool:
+    """As many nodes, each of which gives at least this."""
+    first = pools[0]
+    return Pool(
+        label=first.label,
+        cpus=min(pool.cpus for pool in pools),
+        memory_gib=min(pool.memory_gib for pool in pools),
+        gpus=min(pool.gpus for pool in pools),
+        gpu_model=first.gpu_model,
+        nodes=len(pools),
+    )
+
+
+def _offer(pool: Pool, prices: Mapping[str, float], settings: KubernetesSettings, date: str) -> Offer:
+    name = pool.label[1]
+    listed = prices.get(name)
+    reckoned = pool.cpus * settings.usd_per_cpu_hour + pool.gpus * settings.usd_per_gpu_hour
+    return Offer(
+        cloud="kubernetes",
+        instance=InstanceType(
+            name, pool.cpus, pool.memory_gib, gpus=pool.gpus, gpu_model=pool.gpu_model if pool.gpus else ""
+        ),
+        usd_per_hour=reckoned if listed is None else listed,
+        max_nodes=pool.nodes,
+        priced_at=date,
+        source="settings" if listed is None else "price list",
+    )

@@ -1,0 +1,27 @@
+"""A Kubernetes cluster keeps the promises of a cloud, as far as a stand-in for kubectl can show it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlcd.clouds.base import Cloud
+from mlcd.clouds.kubernetes import open_cloud
+from mlcd.settings import KubernetesSettings, Settings
+from mlcd.testing import CloudContract
+
+
+@pytest.mark.slow
+class TestKubernetesCloud(CloudContract):
+    """Real couriers and agents; the pods are processes of this computer."""
+
+    patience_seconds = 120.0
+
+    @pytest.fixture(autouse=True)
+    def _enter(self, kube: KubernetesSettings) -> None:
+        self.settings = kube
+
+    def open_cloud(self, home: Path) -> Cloud:
+        return open_cloud(replace(Settings(home=home), kubernetes=self.settings), {})
