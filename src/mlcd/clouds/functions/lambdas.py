@@ -198,7 +198,9 @@ def translated() -> Iterator[None]:
     try:
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
     except ImportError as error:
-        raise MissingExtraError("The functions cloud needs boto3.", "pip install 'mlcd[functions]'") from error
+        raise MissingExtraError(
+            "The functions cloud needs boto3.", "pip install 'mlcd[functions]'"
+        ) from error
     try:
         yield
     except ClientError as error:
