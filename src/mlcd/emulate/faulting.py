@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlcd.emulate.api.faults import ApiFaults
+from botocore.exceptions import UnknownServiceError
+from botocore.session import get_session
+
+from mlcd.emulate.api.faults import EVERYTHING, ApiFaults
 from mlcd.emulate.api.world import facts_of
 from mlcd.emulate.machine import Machine
 from mlcd.emulate.supervisor import Supervisor
@@ -15,6 +18,7 @@ from mlcd.errors import MlcdError, NotFoundError, UserError, did_you_mean
 
 NOTICE_S = 120.0
 OFF = "off"
+_BOTO_NAMES = {"servicequotas": "service-quotas"}  # signed so, but called so by boto3
 
 
 @dataclass(frozen=True)
@@ -116,13 +120,30 @@ class Faulting:
         return f"{fault.target} {'can be had again' if fault.lifted else 'is sold out'}"
 
     def _throttle(self, fault: Fault) -> str:
+        _check_action(fault.target)
         share = 0.0 if fault.lifted else fault.number(1.0, 0.0, 1.0)
         self._faults.set_throttling(fault.target, share)
         return f"{share:.0%} of the requests for {fault.target} are refused"
 
     def _deny(self, fault: Fault) -> str:
+        _check_action(fault.target)
         self._faults.set_denied(fault.target, not fault.lifted)
         return f"{fault.target} is {'allowed' if fault.lifted else 'denied'}"
+
+
+def _check_action(name: str) -> None:
+    """Refuse what AWS has no action for; S3's are its HTTP methods here."""
+    service, _, action = name.rpartition(":")
+    if name == EVERYTHING or service == "s3":
+        return
+    try:
+        known = get_session().get_service_model(_BOTO_NAMES.get(service, service or "ec2")).operation_names
+    except UnknownServiceError:
+        raise NotFoundError(
+            f"AWS has no service '{service}'.", "ec2:RunInstances, sts:GetCallerIdentity …"
+        ) from None
+    if action not in known:
+        raise NotFoundError(f"AWS has no action '{action}'.", did_you_mean(action, known))
 
 
 def _kill(machine: Machine, fault: Fault) -> str:

@@ -41,11 +41,11 @@ def main() -> int:
     place = Place(given.name, Path(given.folder))
     try:
         network = make_switch(place, IPv4Network(given.network) if given.network else None)
+        write_image(place.folder / "image", python_needs())
+        supervisor = _serve(place, network, given)
     except MlcdError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    write_image(place.folder / "image", python_needs())
-    supervisor = _serve(place, network, given)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: supervisor.ending.set())
     supervisor.run()
@@ -74,6 +74,7 @@ def _serve(place: Place, network: IPv4Network, given: Any) -> Supervisor:
         place, world, open_cgroups(place.cgroup), given.vcpus_per_core, private, given.owner
     )
     front = Front(world, faults, Quotas(given.vcpus), keys, supervisor.console)
+    front.open_region(given.region)
     front.control = Faulting(supervisor, faults).control
     server = make_server(str(gateway_of(network)), given.port, front, threaded=True, request_handler=Quiet)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -11,17 +11,17 @@ from xml.sax.saxutils import escape
 from werkzeug.wrappers import Response
 
 from mlcd.emulate.api.asking import Asked
+from mlcd.errors import CloudError
 
 _NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
 
 
-class Refusal(Exception):
+class Refusal(CloudError):
     """AWS says no, with a code that programs read."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
-        super().__init__(f"{code}: {message}")
+        super().__init__(message)
         self.code = code
-        self.message = message
         self.status = status
 
 

@@ -61,6 +61,10 @@ class Front:
         }
         self.control: Control = lambda request: {}
 
+    def open_region(self, name: str) -> None:
+        """Have a region ready before the first request for it."""
+        self._world.region(name, self._launching.prepare)
+
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """Answer one request."""
         if environ.get("PATH_INFO", "").startswith(CONTROL_PATH):
@@ -82,7 +86,7 @@ class Front:
             raise _unknown_key(asked.service)
         self._faults.refuse(asked)
         if asked.service == "ec2":
-            self._world.region(asked.region, self._launching.prepare)
+            self.open_region(asked.region)
 
     def _own_answer(self, asked: Asked) -> Response | None:
         if asked.service == "ssm" and asked.action == "GetParameter":

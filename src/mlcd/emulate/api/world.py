@@ -149,7 +149,7 @@ def _backend(region: str) -> Any:
     try:
         return ec2_backends[ACCOUNT][region]
     except KeyError:
-        raise Refusal("AuthFailure", f"There is no region {region}.", 401) from None
+        raise Refusal("AuthFailure", f"AWS has no region '{region}'.", 401) from None
 
 
 def _add_images(backend: Any) -> None:
