@@ -199,7 +199,7 @@ async def read_stream(port: int, job_id: str, heard: Heard) -> None:
 
 async def read_page(port: int, job_id: str, heard: Heard) -> None:
     """One reader of a job's page, as a browser is: it is sent what is drawn anew."""
-    newest = 0.0
+    newest = time.time()  # what was written before is no news
     async for line in lines(port, f"/live/jobs/{job_id}", heard):
         at = max((float(found) for found in STAMP.findall(line)), default=0.0)
         if at > newest:

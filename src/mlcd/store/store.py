@@ -82,7 +82,8 @@ class Store:
         """Jobs of which something was tried, newest first, with their trials."""
         with self._database.reading() as connection:
             found = jobs.tried(connection, limit, owners)
-            return [(record, history.all_trials(connection, record.id)) for _, record in found]
+            trials = history.trials_of(connection, [record.id for _, record in found])
+            return [(record, trials[record.id]) for _, record in found]
 
     def lessons(
         self, limit: int, owners: Collection[str] | None = None, before: int | None = None
@@ -90,7 +91,8 @@ class Store:
         """The same of jobs submitted before that number, each with its number."""
         with self._database.reading() as connection:
             found = jobs.tried(connection, limit, owners, before)
-            return [(number, record, history.all_trials(connection, record.id)) for number, record in found]
+            trials = history.trials_of(connection, [record.id for _, record in found])
+            return [(number, record, trials[record.id]) for number, record in found]
 
     # Control
 
