@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
 
 from clouds.functions.service_tools import Service, wait_until
+from mlcd.clouds.functions.service.callers import owner_of
 from mlcd.clouds.functions.service.starting import running_url
 from mlcd.clouds.local.processes import birth, marked_tasks
 
@@ -204,10 +205,22 @@ def test_killed_it_leaves_nothing_behind(tmp_path: Path) -> None:
     wait_until(lambda: not list(Path("/sys/fs/cgroup").glob(groups)))
 
 
+def test_only_processes_of_the_same_user_may_call(tmp_path: Path) -> None:
+    table = tmp_path / "tcp"
+    head = (
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+    )
+    row = "   0: 0100007F:{port:04X} 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  {uid}  0 1\n"
+    table.write_text(head + row.format(port=4711, uid=1000) + row.format(port=4712, uid=0))
+    assert owner_of("127.0.0.1", 4711, table) == 1000
+    assert owner_of("127.0.0.1", 4712, table) == 0
+    assert owner_of("127.0.0.1", 4713, table) is None
+
+
 def test_it_ends_by_itself_when_nobody_needs_it(tmp_path: Path) -> None:
     service = Service(tmp_path / "service", idle_seconds=0.5, warm_seconds=0.2)
     service.create("echo", ECHO)
     service.invoke("echo")
     wait_until(lambda: running_url(service.root) is None)
-    with pytest.raises(EndpointConnectionError):
+    with pytest.raises((EndpointConnectionError, ConnectionClosedError)):
         service.invoke("echo")

@@ -63,6 +63,7 @@ class FunctionsCloud:
         _check_capacity(deployment)
         files = task_files(self.home, task.id)
         try:
+            self.home.mkdir(mode=0o700, parents=True, exist_ok=True)  # orders and settings hold passwords
             files.root.mkdir(parents=True, exist_ok=True)
             if files.read_spec() is None:
                 working_folder(task, files).root.mkdir(parents=True, exist_ok=True)

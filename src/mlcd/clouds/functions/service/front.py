@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from mlcd.clouds.functions.service.callers import OwnUsersServer
 from mlcd.clouds.functions.service.faults import ApiFault, invalid, not_json, too_large, unknown_path
 from mlcd.clouds.functions.service.functions import Functions
 from mlcd.clouds.functions.service.pool import Pool
@@ -109,14 +110,9 @@ _ROUTES: tuple[tuple[str, str, Call], ...] = (
 def serve(front: Front) -> ThreadingHTTPServer:
     """Answer on a free port of the loopback, in threads of their own."""
     handler: Callable[..., BaseHTTPRequestHandler] = type("_Bound", (_Requests,), {"front": front})
-    server = _Server(("127.0.0.1", 0), handler)
+    server = OwnUsersServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, name="front", daemon=True).start()
     return server
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256  # many functions are invoked in one go
 
 
 class _Requests(BaseHTTPRequestHandler):

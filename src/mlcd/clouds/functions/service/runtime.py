@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from mlcd.clouds.functions.service.callers import OwnUsersServer
+
 BASE = "/2018-06-01/runtime"
 
 
@@ -87,8 +89,7 @@ class RuntimeApi:
 
 def _listen(api: RuntimeApi) -> ThreadingHTTPServer:
     handler: Callable[..., BaseHTTPRequestHandler] = type("_Bound", (_Requests,), {"api": api})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    server = OwnUsersServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, args=(0.1,), name="runtime", daemon=True).start()
     return server
 
