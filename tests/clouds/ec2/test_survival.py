@@ -136,7 +136,7 @@ def test_a_training_over_hosts_survives_one_without_power(ec2: EmulatedEc2, clie
         "platform": "pytorch",
         "num_nodes": 2,
         "batch_size": 64,
-        "work": {"epochs": 25, "dataset_size": 1437},
+        "work": {"epochs": 12, "dataset_size": 1437},
         "resources": {"instance_type": "c5.large"},
         "probe": {"warmup_seconds": 1, "min_seconds": 2, "max_seconds": 8, "silent_seconds": 200},
     }
@@ -148,7 +148,7 @@ def test_a_training_over_hosts_survives_one_without_power(ec2: EmulatedEc2, clie
     breaker.join(timeout=1.0)
     assert view.record.state is JobState.SUCCEEDED, view.record.error
     assert AttemptEnd.LOST in [attempt.end for attempt in view.run.attempts]
-    assert json.loads((Path(view.model) / "metrics.json").read_text())["test_accuracy"] > 0.9
+    assert json.loads((Path(view.model) / "metrics.json").read_text())["test_accuracy"] > 0.85
     assert sum(item.usd for item in view.bill) == pytest.approx(view.spent.usd)
     assert not client.sweep()
 
@@ -156,7 +156,7 @@ def test_a_training_over_hosts_survives_one_without_power(ec2: EmulatedEc2, clie
 def _break_one(ec2: EmulatedEc2, settings: Settings, job_id: str) -> None:
     """Cut the power of a training host once its training makes steps."""
     watcher = Client(replace(settings))
-    wait_for(lambda: _training_samples(watcher, job_id) > 4000, "the training's steps", 2 * PATIENCE_S)
+    wait_for(lambda: _training_samples(watcher, job_id) > 2000, "the training's steps", 2 * PATIENCE_S)
     ec2.fault("poweroff", alive(ec2, f"{job_id}-t1")[1]["PrivateIpAddress"])
     watcher.close()
 

@@ -121,6 +121,8 @@ class Ec2Machines:
     ) -> list[Machine]:
         """In the first zone that has room; a zone once tried is noted, so that a kill does not lead to another one."""
         region = deployment.offer.region
+        if not self._noted("rented_at"):
+            self._note("rented_at", f"{time.time():.3f}")
         request = self._request(task_id, job_id, deployment, count)
         zones = [net for net in self._zones(deployment) if not zone or net["AvailabilityZone"] == zone]
         noted = self._noted("zone")
@@ -128,7 +130,6 @@ class Ec2Machines:
         refusal = NoCapacityError(f"No zone of {region} sells {deployment.offer.name}.")
         for net in tried + [net for net in zones if net not in tried]:
             self._note("zone", net["AvailabilityZone"])
-            self._note("rented_at", f"{time.time():.3f}")
             try:
                 return self._run(request, deployment, net)
             except NoCapacityError as error:
@@ -164,7 +165,7 @@ class Ec2Machines:
             "Name": f"mlcd {task_id}",
             JOB: job_id,
             TASK: task_id,
-            LEASE: f"{settings.lease_seconds:.0f}",
+            LEASE: f"{float(self._noted('rented_at')) + settings.lease_seconds:.0f}",
             "mlcd:deployment": str(deployment),
         }
         words = [{"Key": key, "Value": value[:256]} for key, value in tags.items()]

@@ -75,7 +75,7 @@ class RemoteCloud:
 
     def launch(self, task: Task, deployment: Deployment, secrets: Mapping[str, str]) -> Handle:
         """Start a courier for the task, unless it ever had one, and hear what the seller says at first."""
-        files = task_files(self.home, task.id)
+        files, began = task_files(self.home, task.id), time.monotonic()
         if files.read_state() is None:
             self.refuse(deployment)
         try:
@@ -87,7 +87,7 @@ class RemoteCloud:
             self._look_after(files)
         except OSError as error:
             raise CloudError(f"Task {task.id} cannot be started: {error}", "Is the disk full?") from error
-        self._raise_refusal(files)
+        self._raise_refusal(files, began + LAUNCH_SECONDS)
         return task.id
 
     def status(self, handle: Handle) -> TaskStatus:
@@ -137,9 +137,8 @@ class RemoteCloud:
         self._started[files.id] = now
         start_courier(files, lock)
 
-    def _raise_refusal(self, files: TaskFiles) -> None:
+    def _raise_refusal(self, files: TaskFiles, give_up_at: float) -> None:
         """Wait a little for the seller's answer, and raise it where it is no."""
-        give_up_at = time.monotonic() + LAUNCH_SECONDS
         state = files.read_state()
         while (state is None or not (state.machines or state.state.ended)) and time.monotonic() < give_up_at:
             time.sleep(0.05)

@@ -28,8 +28,16 @@ def _look_after(root: Path) -> None:
 
     files = TaskFiles(root)
     spec = files.read_spec()
-    if spec is not None:
-        Errand(files, spec).run()
+    if spec is None:
+        return
+    try:
+        errand = Errand(files, spec)
+    except (
+        Exception
+    ) as error:  # whatever it is: a courier that cannot begin must not be started again for ever
+        files.give_up(f"its courier could not begin: {error}")
+        raise
+    errand.run()
 
 
 if __name__ == "__main__":

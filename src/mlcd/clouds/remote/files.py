@@ -116,6 +116,12 @@ class TaskFiles:
         """Keep how it stands; readers see the old or the new state, whole."""
         write_atomically(self.root / "state.json", to_json(replace(state, seen_at=time.time())))
 
+    def give_up(self, reason: str) -> None:
+        """Leave last words for a courier that has none."""
+        state = replace(self.read_state() or State(), state=TaskState.FAILED, reason=reason)
+        refused = "" if state.machines else "cloud"
+        self.write_state(replace(state, ended_at=time.time(), refused=refused))
+
     def write_secrets(self, secrets: Mapping[str, str]) -> None:
         """Keep the secrets for the courier, and for the one after it, until the machines have them."""
         file = os.open(self.root / "secrets.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

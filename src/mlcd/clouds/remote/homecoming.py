@@ -89,9 +89,12 @@ class Homecoming:
 
     def _wait_until_ended(self, nodes: list[RemoteNode], seconds: float) -> None:
         give_up_at = time.monotonic() + seconds
-        while any(not node.ended for node in nodes) and time.monotonic() < give_up_at:
+        while any(self._may_still_end(node) for node in nodes) and time.monotonic() < give_up_at:
             self._record.beat()
             time.sleep(TICK_SECONDS)
+
+    def _may_still_end(self, node: RemoteNode) -> bool:
+        return not node.ended and node.silent_seconds < self._machines.lost_seconds
 
     # -------------------------------------------------------------------------------------- bringing home
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from mlcd.clouds.remote.bringing import Bringer
 from mlcd.clouds.remote.files import Spec, State, TaskFiles, working_folder
 from mlcd.clouds.remote.node import RemoteNode
 from mlcd.core.progress import NodeUsage, Usage
+from mlcd.errors import MlcdError
 
 BEAT_SECONDS = 0.5
 
@@ -31,6 +33,7 @@ class Record:
         self.state = files.read_state() or State()
         self._received_before = self.state.received_bytes  # by couriers before us
         self._beat_at = 0.0
+        self._told_at = time.monotonic()
 
     def change(self, **facts: Any) -> None:
         """Write down what has changed."""
@@ -45,7 +48,15 @@ class Record:
         if self.state.agents:
             for node in self.nodes:
                 node.wants_lease(self.machines.lease_seconds)
+            self._tell_seller()
         self.change(usage=usage_of(self.nodes), received_bytes=self.received_bytes)
+
+    def _tell_seller(self) -> None:
+        """Have the seller's books say how long the leases run, for whoever looks from elsewhere."""
+        if time.monotonic() - self._told_at > self.machines.lease_seconds / 4:
+            self._told_at = time.monotonic()
+            with suppress(MlcdError):
+                self.machines.renewed(self.state.machines, time.time() + self.machines.lease_seconds)
 
     @property
     def checkpoints(self) -> Path:

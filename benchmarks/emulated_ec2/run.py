@@ -1,0 +1,157 @@
+"""Trainings on an emulated EC2, measured: needs root on Linux and mlcd[emulate,examples].
+
+    python benchmarks/emulated_ec2/run.py curve --types c5.large,c5.xlarge,m5.large --nodes 1,2,4,8 --out curve.html
+    python benchmarks/emulated_ec2/run.py times
+
+curve   throughput of the digits CNN (global batch 128, gloo) on each type and number of hosts, as probes measure it, and
+        what the search would have chosen against the best of all that were tried
+times   from `mlcd run` to the first step, and from a host without power to the next step
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mlcd.api import Client
+from mlcd.core.run import AttemptEnd
+from mlcd.core.task import TaskKind
+from mlcd.core.view import JobView
+from mlcd.emulate.client import Wanted, down, fault, status, up
+from mlcd.emulate.place import Place, place_of
+from mlcd.settings import Ec2Settings, Settings
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
+TIMEOUT_SECONDS = 900.0
+
+
+def main() -> None:
+    """Measure what is asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["curve", "times"])
+    parser.add_argument("--types", default="c5.large,c5.xlarge,m5.large")
+    parser.add_argument("--nodes", default="1,2,4,8")
+    parser.add_argument("--out", type=Path, default=Path("curve.html"))
+    asked = parser.parse_args()
+    with emulation(asked.types) as (place, client):
+        if asked.what == "curve":
+            curve(client, asked.types.split(","), [int(n) for n in asked.nodes.split(",")], asked.out)
+        else:
+            times(place, client)
+
+
+@contextmanager
+def emulation(types: str) -> Iterator[tuple[Place, Client]]:
+    """An emulated EC2 of our own, and a client whose jobs run there."""
+    import sys
+
+    with tempfile.TemporaryDirectory() as folder:
+        place = place_of("bench", Path(folder) / "emulate")
+        try:
+            os.environ.update(up(place, Wanted()).environment)
+            settings = Ec2Settings(
+                regions="us-east-1", types=types, disk_gib=8, python=sys.executable, lost_seconds=10.0
+            )
+            client = Client(Settings(home=Path(folder) / "home", ec2=settings))
+            yield place, client
+            client.close()
+        finally:
+            down(place)
+
+
+def job(**keys: Any) -> dict[str, Any]:
+    """The digits CNN on the emulated hosts."""
+    return {
+        "name": "digits",
+        "workdir": str(DIGITS),
+        "run": "python train.py",
+        "platform": "pytorch",
+        "cloud": "ec2",
+        "goal": "fastest",
+        "batch_size": 128,
+        "work": {"epochs": 20, "dataset_size": 1437},
+        "search": {"strategy": "exhaustive"},
+        "probe": {"warmup_seconds": 2, "min_seconds": 5, "max_seconds": 20, "silent_seconds": 300},
+        "checkpoint": {"grace_seconds": 5, "carry": False},
+        **keys,
+    }
+
+
+def curve(client: Client, types: list[str], nodes: list[int], out: Path) -> None:
+    """Probe every type on every number of hosts, print the table and write the plot."""
+    seen: dict[str, dict[int, float]] = {}
+    for name in types:
+        for count in nodes:
+            wanted = job(num_nodes=count, resources={"instance_type": name})
+            job_id = client.submit(client.load(wanted))
+            view = client.drive(job_id)  # a plan that is not accepted: the search alone
+            measured = [trial.measurement for trial in view.trials if trial.measurement]
+            seen.setdefault(name, {})[count] = measured[0].samples_per_second if measured else 0.0
+            print(f"{name} × {count}: {seen[name][count]:.0f} samples/s", flush=True)
+    print("| type | " + " | ".join(map(str, nodes)) + " |\n|---|" + "---|" * len(nodes))
+    for name, row in seen.items():
+        print(f"| {name} | " + " | ".join(f"{row[count]:.0f}" for count in nodes) + " |")
+    plot(seen, out)
+
+
+def plot(seen: dict[str, dict[int, float]], out: Path) -> None:
+    import plotly.graph_objects as graph
+
+    figure = graph.Figure()
+    for name, row in seen.items():
+        figure.add_scatter(x=list(row), y=list(row.values()), name=name, mode="lines+markers")
+    figure.update_layout(xaxis_title="hosts", yaxis_title="samples a second", template="plotly_white")
+    figure.write_html(out, include_plotlyjs=True)
+
+
+def times(place: Place, client: Client) -> None:
+    """A job on two hosts, one of which loses its power while it trains."""
+    wanted = job(num_nodes=2, resources={"instance_type": "c5.large"})
+    began = time.time()
+    job_id = client.submit(client.load(wanted))
+    client.confirm(job_id)
+    threading.Thread(target=cut_power, args=(place, client.settings, job_id), daemon=True).start()
+    view = client.drive(job_id)
+    for line in told(view, client, began):
+        print(line)
+
+
+def cut_power(place: Place, settings: Settings, job_id: str) -> None:
+    """Wait for steps of the training, then let one of its hosts lose its power."""
+    watcher = Client(settings)
+    until = time.time() + TIMEOUT_SECONDS
+    while time.time() < until:
+        live = watcher.view(job_id).live
+        if live is not None and live.kind is TaskKind.TRAINING and live.samples > 3000:
+            fault(place, "poweroff", status(place)["hosts"][-1]["address"])
+            return
+        time.sleep(0.2)
+
+
+def told(view: JobView, client: Client, began: float) -> Iterator[str]:
+    yield f"the job {view.record.state}, model {view.model or 'none'}, ${view.spent.usd:.4f}"
+    probes = client.store.tasks(view.record.id)
+    first = min(task.intended_at for task in probes)
+    yield f"from `mlcd run` to the first probe's launch: {first - began:.1f} s"
+    for before, after in zip(view.run.attempts, view.run.attempts[1:], strict=False):
+        if before.end is AttemptEnd.LOST and after.first_step_at and before.last_step_at:
+            yield f"from the last step before the loss to the next step: {after.first_step_at - before.last_step_at:.1f} s"
+            yield f"  of which noticing: {(before.ended_at or 0) - before.last_step_at:.1f} s ({before.why})"
+    for attempt in view.run.attempts:
+        if attempt.first_step_at is not None:
+            yield f"from the launch of stretch {attempt.number} to its first step: {attempt.first_step_at - attempt.started_at:.1f} s"
+    for trial in view.trials:
+        yield f"a probe: start {trial.phases.start:.1f} s, setup {trial.phases.setup:.1f} s, warm-up {trial.phases.warmup:.1f} s, measuring {trial.phases.measuring:.1f} s"
+
+
+if __name__ == "__main__":
+    main()
