@@ -94,3 +94,13 @@ def test_a_training_to_the_same_target_is_forecast_by_what_it_took(client: Clien
     told = [event.message for event in client.events(second.record.id) if event.kind == "learn"]
     assert any(first.record.id in words and "the same program" in words for words in told)
     assert any("Samples to the target" in words for words in told)
+
+
+def test_a_probe_that_reaches_the_target_leaves_what_it_took(client: Client, make_job: MakeJob) -> None:
+    until = {"samples": 100000, "until": {"metric": "loss", "value": 0.002}}
+    probe = {"warmup_seconds": 0.2, "min_seconds": 60, "max_seconds": 60, "silent_seconds": 60}
+    view = run(client, make_job(work=until, probe=probe))
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert "did all the work" in view.run.attempts[0].why
+    assert view.record.learnt["work"] == {"batch": 0, "samples": view.run.samples}
+    assert 500 <= view.run.samples < 5000

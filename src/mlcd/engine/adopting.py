@@ -25,7 +25,8 @@ def adopt_finished_probe(desk: Desk, record: JobRecord) -> None:
     if task is None or task.ended_at is None:
         return
     why = f"probe {task.number} did all the work"
-    done = max(carried_samples(desk.folder), desk.cloud.status(task.handle or "").progress.samples)
+    progress = desk.cloud.status(task.handle or "").progress
+    done = max(carried_samples(desk.folder), progress.samples)
     attempt = Attempt(
         task.id,
         number=1,
@@ -36,6 +37,7 @@ def adopt_finished_probe(desk: Desk, record: JobRecord) -> None:
         why=why,
         ended_at=task.ended_at,
     )
+    desk.store.add_points(desk.job_id, task.id, progress.points, progress.metrics)
     desk.store.put_attempt(desk.job_id, attempt)
     desk.say("attempt", f"Nothing is left to train: {why}", number=attempt.number)
 
