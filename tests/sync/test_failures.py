@@ -117,6 +117,25 @@ def test_a_worker_of_an_older_generation_is_sent_home(store_url: str, group_name
     new.close()
 
 
+def test_a_new_generation_removes_what_older_ones_have_left(group_name: str) -> None:
+    with start_servers() as servers:
+
+        def leave_all_behind(group: Group) -> None:
+            group.all_reduce(np.ones(_SIZE, np.float32))
+            group._failure = KeyboardInterrupt()  # nothing is cleaned up
+
+        run_workers(servers.url, 2, leave_all_behind, name=group_name)
+        server = Connection(servers.url)
+        assert server.ask("DBSIZE") > 5
+        last = join(servers.url, 1, 2, 7, name=group_name)  # whoever comes first
+        first = join(servers.url, 0, 2, 7, name=group_name)
+        assert not [key for key in server.ask("KEYS", "*") if f"{group_name}:0:".encode() in key]
+        for group in (first, last):
+            group._failure = KeyboardInterrupt()
+            group.close()
+        server.close()
+
+
 def test_what_a_stale_worker_sends_reaches_nobody(store_url: str, group_name: str) -> None:
     stale = join(store_url, 0, 2, name=group_name)
 

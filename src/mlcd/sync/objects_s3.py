@@ -42,10 +42,11 @@ class S3Objects:
         parts = urlsplit(url)
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
         options: dict[str, Any] = {"endpoint": endpoint} if endpoint else {}
+        client: Any = {"allow_http": endpoint.startswith("http://"), **_TIMEOUTS}
         self._store = S3Store(
             parts.netloc,
             prefix=parts.path.strip("/") or None,
-            client_options={"allow_http": endpoint.startswith("http://"), **_TIMEOUTS},
+            client_options=client,
             retry_config=self.retries,
             **options,
         )

@@ -33,6 +33,8 @@ _SHARED = Path("/dev/shm")  # noqa: S108  # shared memory with a name is what th
 _NOTICE = struct.Struct("<dI")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,40}")
 
+_OF_GENERATION = re.compile(r"(?:buffer-|wake-)?(\d+)")  # how the names of a generation's files begin
+
 Counters = npt.NDArray[np.uint64]
 
 
@@ -111,10 +113,10 @@ class SharedMemoryStore:
         newest = self.newest_generation()
         if newest > self._generation:
             raise StaleWorker(f"Generation {newest} has begun; this worker is of {self._generation}.")
-        for old in range(newest, self._generation) if self._me == 0 else ():
-            for pattern in (f"{old}", f"buffer-{old}-*", f"wake-{old}-*"):
-                for path in self._folder.glob(pattern):
-                    path.unlink(missing_ok=True)
+        for path in self._folder.iterdir() if self._me == 0 else ():
+            found = _OF_GENERATION.match(path.name)
+            if found and int(found[1]) < self._generation:
+                path.unlink(missing_ok=True)
 
     def _listen(self) -> socket.socket:
         path = self._wake_path(self._me)

@@ -103,9 +103,8 @@ class ValkeyStore:
             raise StaleWorker(f"Generation {before} has begun; this worker is of {self._generation}.")
         if not self._servers[0].ask("SET", f"{self._keys}:member:{self._me}", 1, "NX") and not position:
             raise been_here(self._me, self._generation)
-        for old in range(before, self._generation) if self._me == 0 else ():
-            for server in self._servers:
-                _remove_all(server, f"{self._root}:{old}:*")
+        for server in self._servers if self._me == 0 and self._generation else ():
+            self._remove_older(server)
 
     def _home(self, rank: int) -> int:
         return rank % len(self._servers)
@@ -181,12 +180,14 @@ class ValkeyStore:
         for server in self._servers:
             server.ask("UNLINK", *(f"{self._keys}:{own}:{self._me}" for own in ("inbox", "notice", "member")))
 
-
-def _remove_all(server: Connection, pattern: str) -> None:
-    cursor = b"0"
-    while True:
-        cursor, keys = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
-        if keys:
-            server.ask("UNLINK", *keys)
-        if cursor == b"0":
-            return
+    def _remove_older(self, server: Connection) -> None:
+        """Remove what earlier generations have left."""
+        cursor = b"0"
+        while True:
+            cursor, keys = server.ask("SCAN", cursor, "MATCH", f"{self._root}:*", "COUNT", 1000)
+            numbers = [(key, key.decode()[len(self._root) + 1 :].partition(":")[0]) for key in keys]
+            old = [key for key, number in numbers if number.isdigit() and int(number) < self._generation]
+            if old:
+                server.ask("UNLINK", *old)
+            if cursor == b"0":
+                return
