@@ -52,7 +52,8 @@ class Ec2Cloud(RemoteCloud):
         tasks: dict[str, list[dict[str, Any]]] = {}
         for one in found:
             tasks.setdefault(_tag(one, TASK), []).append(one)
-        return [_owned(task, ones) for task, ones in sorted(tasks.items())]
+        rented = [_owned(task, ones) for task, ones in sorted(tasks.items())]
+        return rented + [owned for owned in self.starting() if owned.handle not in tasks]
 
     def charges(self, spec: Spec, state: State, now: float) -> tuple[Charge, ...]:
         """Machines, minimum, disk, addresses, data."""

@@ -24,6 +24,7 @@ from mlcd.settings import Ec2Settings
 NOTICE_URL = "http://169.254.169.254"
 ALIVE = ["pending", "running"]
 JOB, TASK, LEASE = "mlcd:job", "mlcd:task", "mlcd:lease"
+LAUNCH = "mlcd:launch"  # tells tasks apart that have the same id on different computers
 KEY = "key"
 
 
@@ -74,8 +75,10 @@ class Ec2Machines:
         ]
 
     def find(self, task_id: str) -> Sequence[Machine]:
-        """What is tagged with the task and still there."""
+        """What is tagged with the task and still there; for a courier, what was rented by its own launch."""
         only = [{"Name": f"tag:{TASK}", "Values": [task_id]}]
+        if self._notes is not None:
+            only.append({"Name": f"tag:{LAUNCH}", "Values": [self._nonce()]})
         return [
             self._machine(one, region) for region in self._regions for one in self._instances(region, only)
         ]
@@ -97,7 +100,7 @@ class Ec2Machines:
 
     def adopt(self, machines: Sequence[Machine], task_id: str) -> None:
         """Tag them with another task."""
-        self._tag(machines, {TASK: task_id})
+        self._tag(machines, {TASK: task_id, LAUNCH: self._nonce()})
 
     def release(self, machines: Sequence[Machine]) -> None:
         """Terminate them; those that are gone are passed over."""
@@ -165,6 +168,7 @@ class Ec2Machines:
             "Name": f"mlcd {task_id}",
             JOB: job_id,
             TASK: task_id,
+            LAUNCH: self._nonce(),
             LEASE: f"{float(self._noted('rented_at')) + settings.lease_seconds:.0f}",
             "mlcd:deployment": str(deployment),
         }

@@ -119,6 +119,18 @@ class RemoteCloud:
     def close(self) -> None:
         """Nothing to let go of; what runs goes on."""
 
+    def starting(self) -> list[Owned]:
+        """Tasks whose couriers are at work and have rented nothing yet: they will cost money in a moment."""
+        folders = sorted((self.home / "tasks").iterdir()) if (self.home / "tasks").is_dir() else []
+        found = []
+        for files in map(TaskFiles, folders):
+            state, spec = files.read_state(), files.read_spec()
+            waits = state is None or not (state.machines or state.state.ended)
+            if spec is not None and waits and files.locked():
+                task, what = spec.task, str(spec.deployment)
+                found.append(Owned(task.id, task.id, task.job_id, what, spec.launched_at, spec.deployment))
+        return found
+
     def _spec(self, task: Task, deployment: Deployment) -> Spec:
         return Spec(task, deployment, str(self.home), self.seller, self.options(deployment), self.clock.now())
 
