@@ -116,6 +116,19 @@ class KubernetesSettings:
 
 
 @dataclass(frozen=True)
+class SkyPilotSettings:
+    """SkyPilot, as a cloud."""
+
+    clouds: str = ""  # 'gcp, azure'; empty: all that SkyPilot has access to
+    max_nodes: int = 8  # of one deployment: SkyPilot does not say how many there are
+    key: str = "~/.ssh/sky-key"  # SkyPilot's private key
+    folder: str = ""  # on the machines, for our files; empty: in the login's home
+    python: str = "python3"  # on the machines
+    lost_seconds: float = 60.0  # a machine that gives no sign for so long is lost
+    lease_seconds: float = 1800.0  # a cluster that nobody has heard of for so long is taken down
+
+
+@dataclass(frozen=True)
 class NotifySettings:
     """Who is told of every job, and the means of telling anyone."""
 
@@ -160,6 +173,7 @@ class Settings:
     functions: FunctionsSettings = FunctionsSettings()
     ray: RaySettings = RaySettings()
     kubernetes: KubernetesSettings = KubernetesSettings()
+    skypilot: SkyPilotSettings = SkyPilotSettings()
     notify: NotifySettings = NotifySettings()
     predict: PredictSettings = PredictSettings()
 
@@ -195,6 +209,7 @@ _SECTIONS: dict[str, Any] = {
     "functions": FunctionsSettings,
     "ray": RaySettings,
     "kubernetes": KubernetesSettings,
+    "skypilot": SkyPilotSettings,
     "notify": NotifySettings,
     "predict": PredictSettings,
 }

@@ -1,0 +1,10 @@
+"""As SkyPilot names them."""
+
+
+class ResourcesUnavailableError(Exception): ...
+
+
+class NoCloudAccessError(Exception): ...
+
+
+class ClusterDoesNotExist(ValueError): ...
