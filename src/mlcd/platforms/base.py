@@ -32,7 +32,7 @@ class Process:
 
     command: str  # for bash
     env: dict[str, str] = field(default_factory=dict)
-    serves: bool = False  # for as long as the others work: they are not waited for it, and it is ended after them
+    serves: bool = False  # for as long as the others work: it is not waited for, and ended after them
 
 
 class Platform(Protocol):
