@@ -79,25 +79,26 @@ def test_two_functions_learn_what_one_process_learns(fields: Any, tmp_path: Path
 
 def test_restarts_and_kills_change_nothing_in_the_curve(fields: Any, tmp_path: Path) -> None:
     began = time.monotonic()
-    expected = one_process(tmp_path, 120)
+    expected = one_process(tmp_path, 150)
     limit = math.ceil(
         max(6.0, 5 * (time.monotonic() - began))
     )  # a slow machine needs longer to start programs
     field = fields(duration_seconds=limit, margin_seconds=0.4 * limit, straggler_seconds=2.0 * limit)
-    task = training(field, tmp_path, STEPS="120", PAUSE=str(limit / 40))
+    task = training(field, tmp_path, STEPS="150", PAUSE=str(limit / 40))
     handle = field.launch(task, nodes=2)
     chance = random.Random(5)
-    kills = 0
     while not (status := field.cloud.status(handle)).state.ended:
-        if kills < 2 and status.progress.steps > 30 * (kills + 1):
-            kills += kill_one(field, chance)
+        seen_losses = field.state(handle).losses if status.progress.steps else 0
+        if seen_losses < 2 and status.progress.steps > 30 * (seen_losses + 1):
+            kill_one(field, chance)  # perhaps one that is idle: then another one later
+            time.sleep(limit / 4)
         time.sleep(0.1)
     state = field.state(handle)
     assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
     assert curve(log_of(task)) == pytest.approx(expected, rel=1e-9)
-    assert (kills, state.losses >= 2) == (2, True)
+    assert state.losses >= 2
     assert state.restarts - state.losses >= 5
-    assert status.progress.samples == 120 * 32
+    assert status.progress.samples == 150 * 32
 
 
 def test_a_torch_program_runs_unchanged_on_functions_that_cannot_reach_each_other(fields: Any) -> None:
@@ -187,6 +188,13 @@ def test_a_program_that_saves_nothing_in_a_whole_function_is_told(fields: Any) -
     status = field.run(field.task("sleep 1000"))
     assert status.state is TaskState.FAILED
     assert "no checkpoint was committed" in status.reason
+
+
+def test_a_scheduler_that_cannot_begin_is_told_and_not_started_again_and_again(fields: Any) -> None:
+    field = fields(objects="ftp://nowhere")
+    status = field.run(field.task("true"))
+    assert status.state is TaskState.FAILED
+    assert "no object store" in status.reason
 
 
 def test_what_the_program_hands_back_comes_home(fields: Any, tmp_path: Path) -> None:

@@ -47,6 +47,14 @@ class Home:
                 file.write(lines)
         return state
 
+    def close_streams(self, state: State, now: float) -> None:
+        """Say that the programs of a generation count no further: a killed one could not say it, and would be waited for."""
+        for rank, count in enumerate(state.counts):
+            if count.process:
+                line = {"t": now, "steps": count.steps, "samples": count.samples, "process": count.process}
+                with (self.folder.progress / f"rank-{rank}.jsonl").open("a") as file:
+                    file.write(json.dumps({**line, "end": True}) + "\n")
+
     def fetch(self, objects: ObjectStore, name: str) -> bool:
         """Bring a checkpoint home; whether it is here now, in one piece."""
         if (self.checkpoints / name).is_dir():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 
@@ -27,11 +28,12 @@ def main() -> None:
 def _schedule(root: Path) -> None:
     from dataclasses import replace
 
-    from mlcd.clouds.functions.files import State, read_secrets, read_state
+    from mlcd.clouds.functions.files import State, read_secrets, read_state, write_state
     from mlcd.clouds.functions.launching import read_task_settings
     from mlcd.clouds.functions.scheduling import Scheduling
     from mlcd.clouds.local.files import TaskFiles
     from mlcd.clouds.local.processes import birth
+    from mlcd.core.task import TaskState
 
     files = TaskFiles(root)
     spec, settings = files.read_spec(), read_task_settings(files)
@@ -40,8 +42,15 @@ def _schedule(root: Path) -> None:
     fresh = State(os.getpid(), birth(os.getpid()))
     known = read_state(files)
     state = fresh if known is None else replace(known, pid=fresh.pid, birth=fresh.birth)
-    if not state.state.ended:
-        Scheduling(files, spec, read_secrets(files), settings, state).run()
+    if state.state.ended:
+        return
+    try:
+        scheduling = Scheduling(files, spec, read_secrets(files), settings, state)
+    except Exception as error:  # whoever asks for the status would start us again and again
+        why = f"its scheduler cannot begin: {error}"
+        write_state(files, replace(state, state=TaskState.FAILED, reason=why, ended_at=time.time()))
+        raise
+    scheduling.run()
 
 
 if __name__ == "__main__":

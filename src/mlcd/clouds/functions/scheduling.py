@@ -18,11 +18,11 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from mlcd.clouds.checkpoints import newest_complete, samples_of
+from mlcd.clouds.checkpoints import samples_of
 from mlcd.clouds.functions.crew import Crew
-from mlcd.clouds.functions.files import State, Stint, forget_secrets, write_state
-from mlcd.clouds.functions.hearing import hear_answer, hear_report
-from mlcd.clouds.functions.homecoming import Home, new_reports, newest_shipped, restarted
+from mlcd.clouds.functions.files import State, Stint, forget_secrets
+from mlcd.clouds.functions.homecoming import Home, newest_shipped, restarted
+from mlcd.clouds.functions.keeping import Keeper
 from mlcd.clouds.functions.lambdas import Lambdas, function_name
 from mlcd.clouds.functions.offers import memory_of
 from mlcd.clouds.functions.orders import ORDERS, Event, Orders, to_bytes
@@ -30,8 +30,6 @@ from mlcd.clouds.functions.ranks import event_for
 from mlcd.clouds.functions.stores import ParameterServers, objects_url
 from mlcd.clouds.functions.uploading import upload_code
 from mlcd.clouds.functions.verdicts import Again, Finish, Scene, Wait, decide
-from mlcd.clouds.functions.workspace import ship_checkpoint
-from mlcd.clouds.local.diagnosis import log_tail
 from mlcd.clouds.local.environment import checkpoint_folder
 from mlcd.clouds.local.files import Spec, TaskFiles, working_folder
 from mlcd.clouds.local.watch import Ending, Watch
@@ -44,7 +42,7 @@ TICK_SECONDS = 0.1
 SETTLE_SECONDS = 3.0  # after a program failed, for others to show that they are the cause
 VAIN_LOSSES = 5  # in a row without a newer checkpoint: the task is given up
 VAIN_TIMES = 2
-LATE_SECONDS = 2.0  # after the grace, for the last report
+LATE_SECONDS = 2.0  # after the grace, for the last report; more where a checkpoint may be on its way
 OBJECTS_SECONDS = 60.0  # that the object store may be away
 
 
@@ -62,23 +60,21 @@ class Scheduling:
         self._files, self._spec, self._task = files, spec, spec.task
         self._settings = settings
         self._secrets = secrets
-        self._state = state
         self._home = Path(spec.home)
         folder = working_folder(spec.task, files)
         self._homecoming = Home(folder, checkpoint_folder(spec.task, folder), spec.task.checkpoint_keep)
         self._objects = open_object_store(objects_url(settings, self._home, spec.task.id))
+        self._kept = Keeper(files, spec, self._homecoming, self._objects, state)
         self._lambdas = Lambdas(settings, self._home)
         self._name = function_name(spec.task.id)
         self._crew = Crew(self._lambdas, self._name, self._create)
         self._servers = ParameterServers(settings, spec.deployment.nodes)
         self._watch = Watch(files.stop, (files.root, folder.root), self._seconds_left())
         self._memory_mb = memory_of(spec.deployment.offer)
-        self._away_since: float | None = None  # the object store
-        self._replaced: dict[str, Stint] = {}
 
     def run(self) -> None:
         """Live through it, whatever happens, and leave the last words."""
-        self._save()
+        self._kept.save()
         self._end(self._live())
 
     def _live(self) -> Finish:
@@ -96,10 +92,10 @@ class Scheduling:
     def _open(self) -> None:
         self._homecoming.make()
         self._watch.check()
-        if not self._state.uploaded:
+        if not self._kept.state.uploaded:
             upload_code(self._task, self._home.parent, self._files.root, self._objects, self._watch.check)
-            self._upload_checkpoint()
-            self._change(uploaded=True)
+            self._kept.upload_checkpoint()
+            self._kept.change(uploaded=True)
         self._create()
         self._servers.start()
 
@@ -107,7 +103,7 @@ class Scheduling:
         """Begin, or take over from a scheduler that is gone; then look again and again."""
         self._watch.check()
         everyone = tuple(range(self._spec.deployment.nodes))
-        if not self._state.generation:
+        if not self._kept.state.generation:
             self._begin_generation(everyone, "")
         else:
             self._take_over()
@@ -122,53 +118,34 @@ class Scheduling:
         """Hear what there is to hear; a parameter store that was the last scheduler's is gone with it."""
         now = time.time()
         self._watch.start_limit()
-        self._change(stints=tuple(replace(stint, heard_at=now) for stint in self._state.stints))
-        self._hear()
-        if self._servers.url and not all(stint.ended for stint in self._state.stints):
-            gone = tuple(stint.rank for stint in self._state.stints if stint.ended)
-            self._begin_generation(gone, self._bring_checkpoint())
+        self._kept.change(stints=tuple(replace(stint, heard_at=now) for stint in self._kept.state.stints))
+        self._kept.hear(self._crew)
+        if self._servers.url and not self._kept.all_ended:
+            gone = tuple(stint.rank for stint in self._kept.state.stints if stint.ended)
+            self._begin_generation(gone, self._kept.bring_checkpoint())
 
     def _look(self) -> Wait | Again | Finish:
-        self._hear()
-        self._save()
-        if self._away_since is not None:
-            away = time.monotonic() - self._away_since
+        self._kept.hear(self._crew)
+        self._kept.save()
+        if away := self._kept.away_seconds:
             lost = Finish(TaskState.LOST, "the object store cannot be reached")
             return lost if away > OBJECTS_SECONDS else Wait()
-        alone = len(self._state.stints) == 1
+        alone = len(self._kept.state.stints) == 1
         return decide(
             Scene(
-                stints=self._state.stints,
+                stints=self._kept.state.stints,
                 now=time.time(),
                 memory_mb=self._memory_mb,
                 lost_seconds=self._settings.lost_seconds,
                 settle_seconds=0.0 if alone else SETTLE_SECONDS,
-                tails=[log_tail(self._homecoming.folder.log(stint.rank)) for stint in self._failed()],
+                tails=self._kept.tails(),
                 store_lives=self._servers.alive(),
             )
         )
 
-    def _hear(self) -> None:
-        """Take in answers and reports; while the object store is away nobody is taken for lost."""
-        for invocation, answer in self._crew.answers():
-            self._state = hear_answer(self._state, invocation, answer, self._replaced)
-        try:
-            for stint in self._state.stints:
-                for report in new_reports(self._objects, stint):
-                    self._state = self._homecoming.take(self._state, stint, report)
-                    self._state = hear_report(self._state, stint.rank, report, self._spec)
-                    if report.checkpoint and report.checkpoint != self._state.home_checkpoint:
-                        self._bring(report.checkpoint)
-            self._away_since = None
-        except ObjectError:
-            now = time.time()
-            self._away_since = self._away_since or time.monotonic()
-            fresh = tuple(replace(stint, heard_at=now) for stint in self._state.stints)
-            self._state = replace(self._state, stints=fresh)
-
     def _again(self, again: Again) -> Finish | None:
         """Begin the next generation, unless too many were in vain."""
-        checkpoint = self._bring_checkpoint()
+        checkpoint = self._kept.bring_checkpoint()
         vain = self._vain(again, checkpoint)
         if again.losses and vain > VAIN_LOSSES:
             return Finish(TaskState.LOST, f"{vain} restarts in a row came to nothing; the last: {again.why}")
@@ -176,23 +153,25 @@ class Scheduling:
             limit = self._settings.duration_seconds
             why = f"no checkpoint was committed in {vain} times {limit} s, the longest that a function lives"
             return Finish(TaskState.FAILED, why)
-        self._note(f"{again.why}; going on from {checkpoint or 'the beginning'}")
-        self._change(vain=vain, restarts=self._state.restarts + 1, losses=self._state.losses + again.losses)
+        self._kept.note(f"{again.why}; going on from {checkpoint or 'the beginning'}")
+        self._kept.change(
+            vain=vain, restarts=self._kept.state.restarts + 1, losses=self._kept.state.losses + again.losses
+        )
         self._servers.revive()
         self._begin_generation(again.ranks, checkpoint)
         return None
 
     def _vain(self, again: Again, checkpoint: str) -> int:
         """Restarts in a row without a newer checkpoint; a function that had but the rest of its time does not count."""
-        if checkpoint != self._state.checkpoint:
+        if checkpoint != self._kept.state.checkpoint:
             return 0
-        fresh = all(stint.generation == self._state.generation for stint in self._state.stints)
-        return self._state.vain + (1 if fresh or again.losses else 0)
+        fresh = all(stint.generation == self._kept.state.generation for stint in self._kept.state.stints)
+        return self._kept.state.vain + (1 if fresh or again.losses else 0)
 
     def _begin_generation(self, ranks: tuple[int, ...], checkpoint: str) -> None:
         """Write down what is going to be, order it, and invoke."""
         now = time.time()
-        state = self._state
+        state = self._kept.state
         checkpoint = checkpoint or newest_shipped(self._objects)
         samples = samples_of(self._homecoming.checkpoints / checkpoint) if checkpoint else 0.0
         before = self._task.samples_before
@@ -200,6 +179,7 @@ class Scheduling:
             state = replace(state, started_at=now)
             self._watch.start_limit()
         if state.generation:
+            self._homecoming.close_streams(state, now)
             state = restarted(state, self._spec.deployment.nodes, max(0.0, samples - before))
         state = replace(state, generation=state.generation + 1, checkpoint=checkpoint)
         for stint in state.stints:
@@ -207,8 +187,8 @@ class Scheduling:
                 state = state.with_stint(replace(stint, phase="again", exit_code=None, heard_at=now))
         for rank in ranks:
             state = self._with_new_stint(state, rank, now)
-        self._state = state
-        self._save()
+        self._kept.state = state
+        self._kept.save()
         self._order(self._orders(samples or before))
         for stint in state.stints:
             if stint.rank in ranks:
@@ -218,12 +198,12 @@ class Scheduling:
         number = state.invocations + 1
         for old in state.stints:
             if old.rank == rank and not old.ended:
-                self._replaced[old.invocation] = old
+                self._kept.replaced[old.invocation] = old
         stint = Stint(rank, f"i{number}", state.generation, now, now)
         return replace(state.with_stint(stint), invocations=number)
 
     def _orders(self, samples: float, end: str = "") -> Orders:
-        state = self._state
+        state = self._kept.state
         return Orders(
             generation=state.generation,
             members={str(stint.rank): stint.invocation for stint in state.stints},
@@ -247,39 +227,15 @@ class Scheduling:
                 self._watch.pause(0.5)
 
     def _event(self, stint: Stint) -> Event:
-        started_at = self._state.started_at or stint.invoked_at
+        started_at = self._kept.state.started_at or stint.invoked_at
         until = None if self._task.max_seconds is None else started_at + self._task.max_seconds
         url = objects_url(self._settings, self._home, self._task.id)
         return event_for(self._spec, self._settings, stint, url, self._secrets, until)
-
-    def _bring_checkpoint(self) -> str:
-        """The newest that is in the object store in one piece, brought home."""
-        with suppress(ObjectError):
-            newest = newest_shipped(self._objects)
-            if newest and self._bring(newest):
-                return newest
-        return self._state.home_checkpoint
-
-    def _bring(self, name: str) -> bool:
-        here = self._homecoming.fetch(self._objects, name)
-        if here:
-            self._state = replace(self._state, home_checkpoint=name)
-        return here
-
-    def _upload_checkpoint(self) -> None:
-        """What earlier attempts have trained."""
-        newest = newest_complete(self._homecoming.checkpoints)
-        if newest is not None:
-            ship_checkpoint(self._objects, newest)
-            self._change(home_checkpoint=newest.name)
 
     def _create(self) -> None:
         self._lambdas.create(
             self._name, self._memory_mb, {"MLCD_TASK_ID": self._task.id, "MLCD_JOB_ID": self._task.job_id}
         )
-
-    def _failed(self) -> list[Stint]:
-        return list(self._state.stints) if any(stint.exit_code for stint in self._state.stints) else []
 
     def _end(self, finish: Finish) -> None:
         """End what runs, bring everything home, clear up, and say how it went."""
@@ -289,8 +245,8 @@ class Scheduling:
             self._lambdas.delete(self._name)
         self._servers.stop()
         forget_secrets(self._files)
-        ends = [stint.invoked_at + stint.seconds(time.time()) for stint in self._state.stints]
-        self._change(
+        ends = [stint.invoked_at + stint.seconds(time.time()) for stint in self._kept.state.stints]
+        self._kept.change(
             state=finish.state,
             reason=finish.reason,
             exit_code=finish.exit_code,
@@ -300,29 +256,33 @@ class Scheduling:
 
     def _end_functions(self, finish: Finish) -> None:
         """Ask every program to end; what has not ended in time is ended with its function."""
-        if all(stint.ended for stint in self._state.stints):
+        if self._kept.all_ended:
             return
         grace = self._task.grace_seconds if finish.state is TaskState.STOPPED else 1.0
         with suppress(ObjectError):
             self._objects.put(ORDERS, to_bytes(self._orders(0.0, end=finish.reason or finish.state.value)))
-        give_up_at = time.monotonic() + grace + LATE_SECONDS
-        while not all(s.ended for s in self._state.stints) and time.monotonic() < give_up_at:
+        saving = any(stint.running_at is not None for stint in self._kept.state.stints)
+        late = max(LATE_SECONDS, self._settings.margin_seconds) if saving else LATE_SECONDS
+        give_up_at = time.monotonic() + grace + late
+        while not self._kept.all_ended and time.monotonic() < give_up_at:
             self._watch.pause(TICK_SECONDS)
-            self._hear()
+            self._kept.hear(self._crew)
         now = time.time()
-        if not all(stint.ended for stint in self._state.stints):
+        if not self._kept.all_ended:
             with suppress(MlcdError):
                 self._lambdas.delete(self._name)
-            ended = [stint if stint.ended else replace(stint, ended_at=now) for stint in self._state.stints]
-            self._change(stints=tuple(ended))
+            ended = [
+                stint if stint.ended else replace(stint, ended_at=now) for stint in self._kept.state.stints
+            ]
+            self._kept.change(stints=tuple(ended))
 
     def _bring_outputs(self, finish: Finish) -> Finish:
         """Nothing is cleared up before it is home."""
-        if not self._state.generation:
+        if not self._kept.state.generation:
             return finish
         try:
-            self._hear()
-            self._bring_checkpoint()
+            self._kept.hear(self._crew)
+            self._kept.bring_checkpoint()
             self._homecoming.fetch_outputs(self._objects)
             for key in self._objects.keys(""):
                 self._objects.delete(key)
@@ -333,18 +293,7 @@ class Scheduling:
         return finish
 
     def _seconds_left(self) -> float | None:
-        limit, began = self._task.max_seconds, self._state.started_at
+        limit, began = self._task.max_seconds, self._kept.state.started_at
         if limit is None or began is None:
             return limit
         return max(0.0, limit - (time.time() - began))
-
-    def _note(self, message: str) -> None:
-        with suppress(OSError), self._homecoming.folder.log().open("a") as log:
-            log.write(f"[mlcd] {message}\n")
-
-    def _change(self, **facts: object) -> None:
-        self._state = replace(self._state, **facts)  # type: ignore[arg-type]  # the facts are the state's own
-        self._save()
-
-    def _save(self) -> None:
-        write_state(self._files, self._state)
