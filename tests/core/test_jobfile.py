@@ -103,13 +103,14 @@ def test_a_skypilot_task_loads_unchanged(tmp_path: Path) -> None:
         nodes=NodeRange(4, 4),
         resources=(
             Resources(
-                clouds=("aws",),
+                clouds=("ec2",),
                 regions=("us-east-1",),
                 instance_types=("p3.8xlarge",),
                 accelerators=(("H100", 8.0),),
                 min_vcpus=4.0,
                 min_memory_gib=32.0,
                 use_spot=False,
+                max_usd_per_hour=10.0,
             ),
         ),
     )
@@ -122,7 +123,7 @@ def test_what_is_not_used_is_told(tmp_path: Path) -> None:
     assert "resources.ports is not used by mlcd." in notices
     assert "service is not used by mlcd." in notices
     assert any("/datasets-s3" in notice for notice in notices)
-    assert len(notices) == 3 + 10 + 3
+    assert len(notices) == 3 + 9 + 3
 
 
 def test_every_alternative_is_completed_by_what_is_said_for_all() -> None:
@@ -138,7 +139,7 @@ resources:
 """
     )
     assert found.resources == (
-        Resources(("aws",), ("us-west-2",), (), (("H100", 1.0),), 8.0, True, use_spot=True),
+        Resources(("ec2",), ("us-west-2",), (), (("H100", 1.0),), 8.0, True, use_spot=True),
         Resources(("gcp",), (), (), (("A100", 2.0), ("V100", 1.0)), 16.0, False, use_spot=True),
     )
 

@@ -130,3 +130,22 @@ def test_a_batch_smaller_than_the_fewest_nodes_is_refused() -> None:
 def test_a_cloud_without_offers_is_refused() -> None:
     with pytest.raises(InvalidJobError, match="offers no machines"):
         make_space(Job("job", "train"), ())
+
+
+def test_no_deployment_costs_more_an_hour_than_the_job_allows() -> None:
+    job = replace(asking(max_usd_per_hour=4.0), nodes=NodeRange(1, 8))
+    assert names(job) == [
+        "1xc5@east",
+        "2xc5@east",
+        "3xc5@east",
+        "4xc5@east",
+        "1xm5@west",
+        "2xm5@west",
+        "1xp3@east",
+    ]
+
+
+def test_an_hourly_price_that_nothing_meets_says_what_there_is() -> None:
+    with pytest.raises(InvalidJobError, match=r"max_hourly_cost 0\.5") as caught:
+        names(asking(max_usd_per_hour=0.5))
+    assert "1 × c5 at $1" in str(caught.value.hint)

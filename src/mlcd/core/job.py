@@ -97,6 +97,7 @@ class Resources:
     min_memory_gib: float = 0.0
     exact_memory: bool = False
     use_spot: bool | None = None  # None: on demand only
+    max_usd_per_hour: float | None = None  # of all nodes together
 
 
 @dataclass(frozen=True)

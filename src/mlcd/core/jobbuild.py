@@ -126,6 +126,7 @@ def _one_resources(keys: MachineKeys) -> Resources:
         min_memory_gib=keys.memory[0],
         exact_memory=keys.memory[1],
         use_spot=keys.use_spot,
+        max_usd_per_hour=keys.max_hourly_cost,
     )
 
 

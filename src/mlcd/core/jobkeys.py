@@ -68,7 +68,6 @@ UNUSED_RESOURCES = frozenset(
         "volumes",
         "priority",
         "priority_class",
-        "max_hourly_cost",
         "hooks",
         "_no_missing_accel_warnings",
         "_docker_login_config",
@@ -107,6 +106,7 @@ class MachineKeys(Keys):
     memory: Annotated[tuple[float, bool], PlainValidator(read.memory)] = (0.0, False)
     instance_type: Annotated[tuple[str, ...], PlainValidator(read.texts)] = ()
     use_spot: Annotated[bool | None, PlainValidator(read.yes_or_no)] = None
+    max_hourly_cost: Annotated[float | None, PlainValidator(read.usd)] = None
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:

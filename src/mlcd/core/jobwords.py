@@ -51,6 +51,7 @@ def _resources(resources: Resources) -> dict[str, Any]:
         "cpus": _amount(resources.min_vcpus, resources.exact_vcpus),
         "memory": _amount(resources.min_memory_gib, resources.exact_memory),
         "use_spot": resources.use_spot,
+        "max_hourly_cost": resources.max_usd_per_hour,
     }
     return _filled(keys)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from mlcd.core.job import Job, Resources, Topology
 from mlcd.core.machines import Deployment, Offer
@@ -13,7 +14,7 @@ from mlcd.errors import InvalidJobError, did_you_mean
 def make_space(job: Job, offers: Iterable[Offer]) -> tuple[Deployment, ...]:
     """All deployments that the job allows, in the order of the offers; raises when there are none."""
     offered = tuple(offers)
-    allowed = _allowed_offers(job, offered)
+    allowed, most_usd = _allowed_offers(job, offered), _most_usd_per_hour(job)
     space = _cheapest_of_each_key(
         Deployment(offer, nodes, batch_size, servers=servers)
         for offer in allowed
@@ -21,10 +22,17 @@ def make_space(job: Job, offers: Iterable[Offer]) -> tuple[Deployment, ...]:
         for servers in server_counts(job.topology, nodes)
         for batch_size in job.batch_sizes.choices or (None,)
         if batch_size is None or batch_size >= nodes - servers  # a worker without a sample has nothing to do
+        if offer.usd_per_hour * nodes <= most_usd
     )
     if not space:
         raise _nothing_left_by_size(job, allowed)
     return space
+
+
+def _most_usd_per_hour(job: Job) -> float:
+    """What all nodes together may cost; where there are alternatives, what the most generous one allows."""
+    caps = [each.max_usd_per_hour for each in job.resources or (Resources(),)]
+    return max(inf if cap is None else cap for cap in caps)
 
 
 def server_counts(topology: Topology, nodes: int) -> tuple[int, ...]:
@@ -80,6 +88,7 @@ def _sieves(job: Job, resources: Resources) -> Sequence[_Sieve]:
         *_names(resources),
         *_hardware(resources),
         _spot(bool(resources.use_spot)),
+        *_price(resources, job.nodes.fewest),
     )
 
 
@@ -139,6 +148,16 @@ def _spot(wanted: bool) -> _Sieve:
         return "spot" if offer.spot else "on demand"
 
     return _Sieve(f"use_spot {str(wanted).lower()}", lambda offer: offer.spot is wanted, shows)
+
+
+def _price(resources: Resources, nodes: int) -> Iterable[_Sieve]:
+    most = resources.max_usd_per_hour
+    if most is not None:
+        yield _Sieve(
+            f"max_hourly_cost {most:g}",
+            lambda offer: offer.usd_per_hour * nodes <= most,
+            lambda offer: f"{nodes} × {offer.name} at ${offer.usd_per_hour * nodes:.4g}",
+        )
 
 
 def _cheapest_of_each_key(deployments: Iterable[Deployment]) -> tuple[Deployment, ...]:

@@ -1,7 +1,7 @@
 // The form of a new job ↔ the keys of a job file.
 
 const FC2 = ["cost-opt", "time-opt", "scala-opt", "scala-opt-m"];
-export const isHourly = (strategy) => FC2.includes(strategy);
+const isHourly = (strategy) => FC2.includes(strategy);
 
 // The keys that the form says; `more` are those that it has no field for.
 export function toJob(form, { dataUpload, more }) {
@@ -47,7 +47,10 @@ function machines(job, value, number) {
   const strategy = value("strategy"), most = number("max_workers");
   job.search = { strategy, max_probes: number("max_probes") };
   if (most !== undefined) job.num_nodes = most > 1 ? `1..${most}` : 1;
-  if (isHourly(strategy) && number("usd_per_hour") !== undefined) job.search.options = { usd_per_hour: number("usd_per_hour") };
+  const hourly = number("usd_per_hour");
+  if (hourly === undefined) return;
+  job.resources = { max_hourly_cost: hourly };
+  if (isHourly(strategy)) job.search.options = { usd_per_hour: hourly };
 }
 
 function data(job, value, form, upload) {

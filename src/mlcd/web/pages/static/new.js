@@ -1,7 +1,7 @@
 // A new job: upload, check, start. Errors are shown at the step that they belong to.
 
 import { call, Fault, notify } from "./app.js";
-import { fill, isHourly, toJob, variables } from "./jobform.js";
+import { fill, toJob, variables } from "./jobform.js";
 import { chosen, tar } from "./tar.js";
 
 const form = document.getElementById("new");
@@ -17,7 +17,7 @@ function arrange() {
     for (const piece of form.querySelectorAll(`[data-${key}]`)) piece.hidden = piece.dataset[key] !== field(name).value;
   }
   form.querySelector("[data-epochs]").hidden = field("work_kind").value !== "epochs";
-  form.querySelector("[data-hourly]").hidden = field("how").value === "hand" || !isHourly(field("strategy").value);
+  form.querySelector("[data-hourly]").hidden = field("how").value === "hand";
 }
 form.addEventListener("change", arrange);
 
