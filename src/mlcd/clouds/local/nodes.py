@@ -114,7 +114,10 @@ def end_nodes(nodes: Sequence[LocalNode], grace_seconds: float, pause: Callable[
 
 
 def _ask_to_end(
-    nodes: Sequence[LocalNode], roots: Sequence[set[int]], grace_seconds: float, pause: Callable[[float], None]
+    nodes: Sequence[LocalNode],
+    roots: Sequence[set[int]],
+    grace_seconds: float,
+    pause: Callable[[float], None],
 ) -> None:
     """SIGTERM to these roots of each node, and wait for their families."""
     deadline = time.monotonic() + grace_seconds
