@@ -57,7 +57,23 @@ def test_our_own_list_is_whole() -> None:
     assert len(types) >= 60
     assert all(offer.usd_per_hour > 0 and offer.instance.vcpus > 0 and offer.priced_at for offer in types)
     families = {offer.instance.name.split(".")[0] for offer in types}
-    assert families >= {"c4", "c5", "c5n", "c6i", "c7i", "m5", "m6i", "t3", "g4dn", "g5", "g6", "p2", "p3", "p4d", "p5"}
+    assert families >= {
+        "c4",
+        "c5",
+        "c5n",
+        "c6i",
+        "c7i",
+        "m5",
+        "m6i",
+        "t3",
+        "g4dn",
+        "g5",
+        "g6",
+        "p2",
+        "p3",
+        "p4d",
+        "p5",
+    }
     by_name = {offer.instance.name: offer for offer in types}
     assert by_name["p5.48xlarge"].instance.gpus == 8
     assert by_name["c5.4xlarge"].usd_per_hour == 0.68
