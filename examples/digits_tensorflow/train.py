@@ -62,11 +62,17 @@ def mirrored() -> None:
 
 def with_parameter_servers() -> None:
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    threads = NODES + 2  # a node of one core would have a single one, and wait for itself for ever
     if KIND != "chief":
         server = tf.distribute.Server(
-            resolver.cluster_spec(), job_name=KIND, task_index=resolver.task_id, protocol="grpc"
+            resolver.cluster_spec(),
+            job_name=KIND,
+            task_index=resolver.task_id,
+            protocol="grpc",
+            config=tf.compat.v1.ConfigProto(inter_op_parallelism_threads=threads),
         )
         server.join()  # until mlcd ends it, when the chief is done
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
     strategy = tf.distribute.experimental.ParameterServerStrategy(resolver)
     with strategy.scope():
         model, optimizer = make_model(), tf.keras.optimizers.SGD(0.1)
