@@ -12,6 +12,7 @@ from mlcd.core.task import TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement
 from mlcd.engine.judging import judge_probe, probe_phases
 from mlcd.forecast.noise_seen import STABLE
+from mlcd.worker.noise_schedule import OPENING_SECONDS
 
 SETTINGS = ProbeSettings(
     interval_share=0.05, min_seconds=5, max_seconds=60, warmup_seconds=2, silent_seconds=30
@@ -55,7 +56,9 @@ def test_the_speed_is_measured_after_the_noise() -> None:
     verdict = judge_probe(noisy((3.5, 0), (8, 1)), START + 13.5, SETTINGS)
     assert isinstance(verdict, Measurement)
     assert verdict.samples_per_second == pytest.approx(100)
-    never = judge_probe(noisy((3.5, 0), (8, 0)), START + 16.5, SETTINGS)
+    floor = START + 3.0 + OPENING_SECONDS + SETTINGS.min_seconds
+    assert judge_probe(noisy((3.5, 0), (8, 0)), floor - 0.5, SETTINGS) is None
+    never = judge_probe(noisy((3.5, 0), (8, 0)), floor + 0.5, SETTINGS)
     assert isinstance(never, Measurement)
     seldom = Progress(steady(30), (MetricPoint(20.0, 0, STABLE, 0.0),))
     assert isinstance(judge_probe(replace(running(), progress=seldom), START + 10.5, SETTINGS), Measurement)
