@@ -245,13 +245,15 @@ class Scheduling:
             self._lambdas.delete(self._name)
         self._servers.stop()
         forget_secrets(self._files)
-        ends = [stint.invoked_at + stint.seconds(time.time()) for stint in self._kept.state.stints]
+        state = self._kept.state
+        ends = [stint.invoked_at + stint.seconds(time.time()) for stint in state.stints]
+        began = [] if state.running_at is None else [state.running_at]  # what is billed leaves out the waiting
         self._kept.change(
             state=finish.state,
             reason=finish.reason,
             exit_code=finish.exit_code,
             failed_node=finish.rank,
-            ended_at=max(ends, default=time.time()),
+            ended_at=max(ends + began, default=time.time()),
         )
 
     def _end_functions(self, finish: Finish) -> None:
