@@ -247,7 +247,8 @@ class Scheduling:
         forget_secrets(self._files)
         state = self._kept.state
         ends = [stint.invoked_at + stint.seconds(time.time()) for stint in state.stints]
-        began = [] if state.running_at is None else [state.running_at]  # what is billed leaves out the waiting
+        # What is billed leaves out the waiting, and may so be over before the program began.
+        began = [] if state.running_at is None else [state.running_at]
         self._kept.change(
             state=finish.state,
             reason=finish.reason,
