@@ -1,6 +1,6 @@
 """How long one decision takes over thousands of deployments, beside plain Gaussian processes of other libraries.
 
-    python benchmarks/decision_time/decision_time.py [--observations 20] [--repeats 15] [--strategies heterbo,convbo]
+    python benchmarks/decision_time/decision_time.py [--observations 20] [--repeats 15] [--strategies auto,heterbo]
 
 Ours is a whole decision: `suggest` on a study with that many trials (lessons of failures, limits, fit, score, pick).
 A decision that does without a fit, such as one of HeterBO's initial points, would flatter it: the trials begin with
