@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mlcd.clouds.ray.session import own_signals
 from mlcd.settings import RaySettings
 
 QUICK = {  # seconds rather than half a minute until a dead node is known to be dead
@@ -24,10 +25,11 @@ def cluster() -> Iterator[Any]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 1, "include_dashboard": False, "_system_config": QUICK},
-    )
+    with own_signals():
+        cluster = Cluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": 1, "include_dashboard": False, "_system_config": QUICK},
+        )
     add_node(cluster)
     add_node(cluster, resources={"scratch": 1})
     cluster.wait_for_nodes()
@@ -37,7 +39,8 @@ def cluster() -> Iterator[Any]:
 
 def add_node(cluster: Any, **more: Any) -> Any:
     """One more node of one core."""
-    return cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20, include_dashboard=False, **more)
+    with own_signals():
+        return cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20, include_dashboard=False, **more)
 
 
 @pytest.fixture

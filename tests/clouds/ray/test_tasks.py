@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -173,4 +174,12 @@ def test_a_cluster_that_is_not_there_is_said(tmp_path: Path) -> None:
     cloud = Rented(tmp_path, RaySettings(address="127.0.0.1:1")).cloud
     with pytest.raises(CloudError, match="does not answer"):
         list(cloud.offers())
+    cloud.close()
+
+
+def test_this_process_still_ends_as_it_did_when_told_to(tmp_path: Path, ray_settings: RaySettings) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    cloud = Rented(tmp_path, ray_settings).cloud
+    assert list(cloud.offers())
+    assert signal.getsignal(signal.SIGTERM) is before
     cloud.close()

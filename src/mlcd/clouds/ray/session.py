@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from mlcd.errors import CloudError, MissingExtraError
@@ -19,19 +23,31 @@ def connect(address: str) -> Any:
         return ray
     try:
         _knock(address)
-        ray.init(
-            address=address,
-            namespace=NAMESPACE,
-            log_to_driver=False,
-            configure_logging=False,
-            logging_level=logging.ERROR,
-        )
+        with own_signals():
+            ray.init(
+                address=address,
+                namespace=NAMESPACE,
+                log_to_driver=False,
+                configure_logging=False,
+                logging_level=logging.ERROR,
+            )
     except (OSError, RuntimeError, ValueError) as error:
         raise CloudError(
             f"The Ray cluster at '{address}' does not answer: {(str(error) or repr(error)).splitlines()[0]}",
             "Set ray.address (MLCD_RAY_ADDRESS) to its address: 'auto' on a node of it, else 'ray://host:10001'.",
         ) from error
     return ray
+
+
+@contextmanager
+def own_signals() -> Iterator[None]:
+    """Keep what this process does on SIGTERM: Ray puts a handler of its own there and never takes it back."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _knock(address: str) -> None:
