@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.local.processes import end_marked
 from mlcd.clouds.remote.base import Machine, Notes, Reach
 from mlcd.clouds.remote.cloud import RemoteCloud
 from mlcd.clouds.remote.files import Spec, State
 from mlcd.clouds.remote.ssh import SshReach, make_key
+from mlcd.clouds.tasks.processes import end_marked
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Charge, Owned

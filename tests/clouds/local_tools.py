@@ -10,7 +10,7 @@ from typing import Any
 
 from mlcd.clouds.local.cloud import LocalCloud
 from mlcd.clouds.local.files import State, task_files
-from mlcd.clouds.local.processes import birth, marked
+from mlcd.clouds.tasks.processes import birth, marked
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.task import Handle, Task, TaskFolder, TaskKind, TaskState, TaskStatus
 from mlcd.settings import LocalSettings, Settings

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from mlcd.clouds.local.copies import copy_workdir, mount
-from mlcd.clouds.local.diagnosis import diagnose, log_tail
-from mlcd.clouds.local.environment import with_bundle
 from mlcd.clouds.local.files import State, task_files
-from mlcd.clouds.local.outputs import MODEL_FILES, matches
-from mlcd.clouds.local.processes import Seen, alive, birth, family
+from mlcd.clouds.tasks.copies import copy_workdir, mount
+from mlcd.clouds.tasks.diagnosis import diagnose, log_tail
+from mlcd.clouds.tasks.environment import with_bundle
+from mlcd.clouds.tasks.outputs import MODEL_FILES, matches
+from mlcd.clouds.tasks.processes import Seen, alive, birth, family
 from mlcd.core.task import TaskState
 from mlcd.errors import CloudError
 

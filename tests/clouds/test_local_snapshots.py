@@ -13,7 +13,7 @@ import pytest
 
 from clouds.local_tools import Computer, log_of, wait_for_text
 from mlcd.clouds.checkpoints import newest_complete, samples_of
-from mlcd.clouds.local.snapshots import Snapshots
+from mlcd.clouds.tasks.snapshots import Snapshots
 from mlcd.core.job import ProgressSettings
 from mlcd.core.task import Task, TaskState
 
@@ -81,11 +81,11 @@ def test_a_folder_that_never_rests_is_committed_all_the_same(
     folder, into = tmp_path / "saved", tmp_path / "checkpoints"
     folder.mkdir()
     snapshots = Snapshots(folder, into, 2, lambda moment: 7.0, "task", lambda message: None)
-    monkeypatch.setattr("mlcd.clouds.local.snapshots.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("mlcd.clouds.tasks.snapshots.LOOK_SECONDS", 0.0)
     (folder / "model.bin").write_text("weights")
     snapshots.look()
     assert newest_complete(into) is None
-    monkeypatch.setattr("mlcd.clouds.local.snapshots.RESTLESS_SECONDS", -1.0)
+    monkeypatch.setattr("mlcd.clouds.tasks.snapshots.RESTLESS_SECONDS", -1.0)
     snapshots.look()
     snapshots.finish(trusted=False, ended_at=time.time())
     newest = newest_complete(into)

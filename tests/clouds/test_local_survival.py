@@ -15,7 +15,7 @@ import pytest
 
 from clouds.local_tools import Computer, log_of, one_core, wait_for_death, wait_for_text
 from mlcd.clouds.local.files import task_files
-from mlcd.clouds.local.processes import seen
+from mlcd.clouds.tasks.processes import seen
 from mlcd.core.serial import to_json
 from mlcd.core.task import Task, TaskState
 

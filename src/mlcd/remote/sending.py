@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from mlcd.clouds.local.copies import JUNK
+from mlcd.clouds.tasks.copies import JUNK
 from mlcd.engine.packing import zip_files
 from mlcd.errors import InvalidJobError, NotFoundError
 from mlcd.remote.wire import Wire

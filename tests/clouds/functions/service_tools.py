@@ -16,7 +16,7 @@ import boto3
 from botocore.config import Config
 
 from mlcd.clouds.functions.service.starting import ServiceSettings, service_url
-from mlcd.clouds.local.processes import birth
+from mlcd.clouds.tasks.processes import birth
 
 PATIENCE_SECONDS = 60.0
 

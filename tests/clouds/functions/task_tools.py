@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.functions.cloud import FunctionsCloud
-from mlcd.clouds.functions.files import State, read_state
-from mlcd.clouds.local.files import task_files
-from mlcd.clouds.local.processes import birth, marked_tasks
+from mlcd.clouds.functions.files import State, task_files
+from mlcd.clouds.tasks.processes import birth, marked_tasks
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Handle, Task, TaskFolder, TaskKind, TaskState, TaskStatus
 from mlcd.settings import FunctionsSettings, Settings
@@ -83,7 +82,7 @@ class Field:
 
     def state(self, handle: Handle) -> State:
         """What its scheduler wrote."""
-        state = read_state(task_files(self.cloud.home, handle))
+        state = task_files(self.cloud.home, handle).read_state()
         assert state is not None
         return state
 

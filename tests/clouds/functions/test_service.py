@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConn
 from clouds.functions.service_tools import Service, wait_until
 from mlcd.clouds.functions.service.callers import owner_of
 from mlcd.clouds.functions.service.starting import running_url
-from mlcd.clouds.local.processes import birth, marked_tasks
+from mlcd.clouds.tasks.processes import birth, marked_tasks
 
 ECHO = "def handle(event, context):\n    return {'got': event, 'id': context.aws_request_id}\n"
 COUNT = """

@@ -21,9 +21,8 @@ import numpy as np
 import pytest
 
 from clouds.functions.task_tools import Field, log_of
-from mlcd.clouds.functions.files import read_secrets
-from mlcd.clouds.local.files import task_files
-from mlcd.clouds.local.processes import marked, seen
+from mlcd.clouds.functions.files import task_files
+from mlcd.clouds.tasks.processes import marked, seen
 from mlcd.core.task import Task, TaskState
 from mlcd.worker.checkpoints import newest_intact
 
@@ -126,7 +125,7 @@ def test_a_killed_scheduler_is_replaced_and_nothing_is_done_twice(fields: Any, t
     assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
     assert (after.pid != before.pid, after.invocations) == (True, 2)
     assert curve(log_of(task)) == pytest.approx(one_process(tmp_path, 40), rel=1e-9)
-    assert read_secrets(task_files(field.cloud.home, handle)) == {}
+    assert task_files(field.cloud.home, handle).read_secrets() == {}
     everything = [path for path in field.home.rglob("*") if path.is_file()]
     assert not [path for path in everything if b"tell-nobody" in path.read_bytes()]
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mlcd.clouds.functions.files import State, Stint
+from mlcd.clouds.functions.files import Spec, State, Stint
 from mlcd.clouds.functions.hearing import hear_answer, hear_report
 from mlcd.clouds.functions.homecoming import restarted, shifted
 from mlcd.clouds.functions.lambdas import Answer
 from mlcd.clouds.functions.orders import Report
 from mlcd.clouds.functions.verdicts import Again, Finish, Scene, Wait, decide
-from mlcd.clouds.local.files import Spec
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.task import Task, TaskKind, TaskState
 
@@ -20,8 +19,6 @@ SPEC = Spec(
     Task("t", "j", TaskKind.TRAINING, "command", "true"),
     Deployment(Offer("functions", InstanceType("fn", vcpus=1.0), 0.1, 200, kind="function"), 2),
     "/nowhere",
-    (),
-    (),
     0.0,
 )
 

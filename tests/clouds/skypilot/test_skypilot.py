@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from mlcd.clouds.base import Cloud
-from mlcd.clouds.local.processes import end_marked
 from mlcd.clouds.skypilot import open_cloud
 from mlcd.clouds.skypilot.machines import SkyMachines, name_of
+from mlcd.clouds.tasks.processes import end_marked
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Task
 from mlcd.errors import NoCapacityError

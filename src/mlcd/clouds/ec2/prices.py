@@ -11,7 +11,7 @@ from typing import Any
 
 from mlcd.clouds.ec2.account import PRICE_REGION, Account
 from mlcd.clouds.ec2.errors import translated
-from mlcd.clouds.local.files import write_atomically
+from mlcd.clouds.tasks.files import write_atomically
 from mlcd.core.serial import from_json, to_json
 from mlcd.errors import CloudError
 

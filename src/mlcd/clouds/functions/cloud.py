@@ -6,20 +6,17 @@ import os
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
-from mlcd.clouds.functions.files import State, keep_secrets, read_state
+from mlcd.clouds.functions.files import Spec, State, TaskFiles, task_files
 from mlcd.clouds.functions.lambdas import Lambdas, Listed, function_name
-from mlcd.clouds.functions.launching import ensure_scheduler, keep_task_settings
+from mlcd.clouds.functions.launching import ensure_scheduler
 from mlcd.clouds.functions.offers import MOST_FUNCTIONS, make_offers
 from mlcd.clouds.functions.prices import Prices, list_prices
-from mlcd.clouds.local.diagnosis import log_tail
-from mlcd.clouds.local.files import Spec, TaskFiles, task_files, working_folder
-from mlcd.clouds.local.following import Follower
-from mlcd.clouds.local.processes import alive
+from mlcd.clouds.tasks.files import working_folder
+from mlcd.clouds.tasks.processes import alive
+from mlcd.clouds.tasks.telling import Narrator
 from mlcd.core.clock import Clock, SystemClock
 from mlcd.core.machines import Deployment, Offer
-from mlcd.core.progress import Progress
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Charge, Handle, Owned, Task, TaskState, TaskStatus
 from mlcd.errors import CloudError, NoCapacityError
@@ -42,7 +39,7 @@ class FunctionsCloud:
         self.poll_seconds = 0.25 if not self._settings.endpoint else 5.0
         self._lambdas = Lambdas(self._settings, self.home)
         self._specs: dict[Handle, Spec] = {}
-        self._followers: dict[Handle, Follower] = {}
+        self._narrator = Narrator()
 
     def offers(self) -> Sequence[Offer]:
         """Every memory size, as many functions as a task may have."""
@@ -67,9 +64,9 @@ class FunctionsCloud:
             files.root.mkdir(parents=True, exist_ok=True)
             if files.read_spec() is None:
                 working_folder(task, files).root.mkdir(parents=True, exist_ok=True)
-                keep_secrets(files, secrets)
-                keep_task_settings(files, self._settings)
-                files.write_spec(Spec(task, deployment, str(self.home), (), (), self.clock.now()))
+                files.write_secrets(secrets)
+                files.write_settings(self._settings)
+                files.write_spec(Spec(task, deployment, str(self.home), self.clock.now()))
             ensure_scheduler(files)
         except OSError as error:
             raise CloudError(f"Task {task.id} cannot be started: {error}", "Is the disk full?") from error
@@ -81,16 +78,16 @@ class FunctionsCloud:
         spec = self._read_spec(files)
         if spec is None:
             return TaskStatus(TaskState.LOST, reason="nothing is known of it on this computer")
-        state = read_state(files)
+        state = files.read_state()
         if state is None or not (state.state.ended or alive(state.pid, state.birth)):
             ensure_scheduler(files)
-            state = read_state(files) or state
+            state = files.read_state() or state
         return TaskStatus(TaskState.STARTING) if state is None else self._tell(files, spec, state)
 
     def stop(self, handle: Handle) -> None:
         """Ask the scheduler to end it; where it has died, another does."""
         files = task_files(self.home, handle)
-        state = read_state(files)
+        state = files.read_state()
         if not files.root.is_dir():
             self._stop_unknown(handle)
             return
@@ -130,27 +127,8 @@ class FunctionsCloud:
         return spec
 
     def _tell(self, files: TaskFiles, spec: Spec, state: State) -> TaskStatus:
-        folder = working_folder(spec.task, files)
-        return TaskStatus(
-            state=state.state,
-            progress=self._progress(files, spec, state),
-            charges=self._charges(spec.deployment, state),
-            started_at=state.started_at,
-            setup_at=state.setup_at,
-            running_at=state.running_at,
-            ended_at=state.ended_at,
-            exit_code=state.exit_code,
-            reason=state.reason,
-            log_tail=log_tail(folder.log(state.failed_node)),
-        )
-
-    def _progress(self, files: TaskFiles, spec: Spec, state: State) -> Progress:
-        if state.started_at is None:
-            return Progress()
-        if files.id not in self._followers:
-            folder = working_folder(spec.task, files)
-            self._followers[files.id] = Follower(spec, folder, state.started_at)
-        return replace(self._followers[files.id].progress(), usage=state.usage)
+        charges = self._charges(spec.deployment, state)
+        return self._narrator.tell(spec, working_folder(spec.task, files), state, charges)
 
     def _charges(self, deployment: Deployment, state: State) -> tuple[Charge, ...]:
         """The time of all functions, the requests, and, for information, what of the time was spent on starting."""
@@ -166,7 +144,7 @@ class FunctionsCloud:
         )
 
     def _owned(self, files: TaskFiles) -> Owned | None:
-        spec, state = self._read_spec(files), read_state(files)
+        spec, state = self._read_spec(files), files.read_state()
         if spec is None or (state is not None and state.state.ended):
             return None
         since = state.started_at if state is not None and state.started_at is not None else spec.launched_at

@@ -1,22 +1,27 @@
-"""How a task on functions stands, in its scheduler's words: home/functions/tasks/<task id>/scheduler.json.
-
-The other files there (lock, spec.json, stop, supervisor.log) are as on the local cloud. The secrets wait in a file that
-only the owner can read, for a scheduler that takes over, and go when the task ends.
-"""
+"""What a scheduler is told of its task, and what it tells; see tasks.files for the folder."""
 
 from __future__ import annotations
 
-import json
-import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mlcd.clouds.local.files import TaskFiles, write_atomically
+from mlcd.clouds.tasks.files import Files, task_root
+from mlcd.core.machines import Deployment
 from mlcd.core.progress import Usage
-from mlcd.core.serial import from_json, to_json
-from mlcd.core.task import TaskState
+from mlcd.core.serial import to_json
+from mlcd.core.task import Task, TaskState
+from mlcd.settings import FunctionsSettings
+
+
+@dataclass(frozen=True)
+class Spec:
+    """All that a scheduler is told, but for the secrets and the settings."""
+
+    task: Task
+    deployment: Deployment
+    home: str  # the cloud's own folder, shared by all tasks
+    launched_at: float
 
 
 @dataclass(frozen=True)
@@ -123,39 +128,35 @@ class State:
         return replace(self, stints=stints, billed_seconds=self.billed_seconds + cost)
 
 
-def read_state(files: TaskFiles) -> State | None:
-    """How it stands; None: no scheduler took over yet."""
-    try:
-        return from_json(State, (files.root / "scheduler.json").read_text())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+@dataclass(frozen=True)
+class TaskFiles(Files):
+    """The files of one task, with what its scheduler is told and tells. The secrets go when the task ends."""
+
+    def read_spec(self) -> Spec | None:
+        """What was asked for; None: nothing by this name."""
+        return self.read(Spec, "spec.json")
+
+    def write_spec(self, spec: Spec) -> None:
+        """Keep what was asked for."""
+        self.write("spec.json", spec)
+
+    def read_settings(self) -> FunctionsSettings | None:
+        """The settings that the task was launched with; None: it was not launched to the end."""
+        return self.read(FunctionsSettings, "settings.json")
+
+    def write_settings(self, settings: FunctionsSettings) -> None:
+        """Keep them for whoever looks after the task; they may hold a password."""
+        self.write_private("settings.json", to_json(settings))
+
+    def read_state(self) -> State | None:
+        """How it stands; None: no scheduler took over yet."""
+        return self.read(State, "state.json")
+
+    def write_state(self, state: State) -> None:
+        """Keep how it stands."""
+        self.write("state.json", replace(state, seen_at=time.time()))
 
 
-def write_state(files: TaskFiles, state: State) -> None:
-    """Keep how it stands; readers see the old or the new state, whole."""
-    write_atomically(files.root / "scheduler.json", to_json(replace(state, seen_at=time.time())))
-
-
-def keep_secrets(files: TaskFiles, secrets: Mapping[str, str]) -> None:
-    """Keep them for the scheduler and the one after it."""
-    place = _secrets(files)
-    handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(json.dumps(dict(secrets)))
-
-
-def read_secrets(files: TaskFiles) -> dict[str, str]:
-    """Those, or none."""
-    try:
-        return {str(name): str(value) for name, value in json.loads(_secrets(files).read_text()).items()}
-    except FileNotFoundError:
-        return {}
-
-
-def forget_secrets(files: TaskFiles) -> None:
-    """Nobody needs them any more."""
-    _secrets(files).unlink(missing_ok=True)
-
-
-def _secrets(files: TaskFiles) -> Path:
-    return files.root / "secrets.json"
+def task_files(home: Path, task_id: str) -> TaskFiles:
+    """Where a task's files are, whether or not there are any."""
+    return TaskFiles(task_root(home, task_id))

@@ -18,8 +18,8 @@ from mlcd.clouds.functions.courier import Courier
 from mlcd.clouds.functions.orders import ORDERS, Event, Orders, read_event, read_orders
 from mlcd.clouds.functions.program import Program
 from mlcd.clouds.functions.workspace import Workspace, open_workspace, ship_checkpoint
-from mlcd.clouds.local.snapshots import Snapshots, put_back
 from mlcd.clouds.progress_files import ProgressReader
+from mlcd.clouds.tasks.snapshots import Snapshots, put_back
 from mlcd.sync import ObjectError, ObjectNotFound, ObjectStore, open_object_store
 from mlcd.worker import checkpoints
 

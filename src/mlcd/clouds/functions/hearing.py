@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mlcd.clouds.functions.files import State, Stint
+from mlcd.clouds.functions.files import Spec, State, Stint
 from mlcd.clouds.functions.lambdas import Answer
 from mlcd.clouds.functions.orders import Report
-from mlcd.clouds.local.files import Spec
 from mlcd.core.progress import Usage
 from mlcd.core.task import TaskState
 

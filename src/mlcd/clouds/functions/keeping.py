@@ -8,12 +8,11 @@ from dataclasses import replace
 
 from mlcd.clouds.checkpoints import newest_complete
 from mlcd.clouds.functions.crew import Crew
-from mlcd.clouds.functions.files import State, Stint, write_state
+from mlcd.clouds.functions.files import Spec, State, Stint, TaskFiles
 from mlcd.clouds.functions.hearing import hear_answer, hear_report
 from mlcd.clouds.functions.homecoming import Home, new_reports, newest_shipped
 from mlcd.clouds.functions.workspace import ship_checkpoint
-from mlcd.clouds.local.diagnosis import log_tail
-from mlcd.clouds.local.files import Spec, TaskFiles
+from mlcd.clouds.tasks.diagnosis import log_tail
 from mlcd.sync import ObjectError, ObjectStore
 
 
@@ -96,4 +95,4 @@ class Keeper:
 
     def save(self) -> None:
         """Keep the state as it is."""
-        write_state(self._files, self.state)
+        self._files.write_state(self.state)

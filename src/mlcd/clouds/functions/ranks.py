@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping
 
 from mlcd import registry
-from mlcd.clouds.functions.files import Stint
+from mlcd.clouds.functions.files import Spec, Stint
 from mlcd.clouds.functions.orders import Event
-from mlcd.clouds.local.environment import POLITE_THREADS
-from mlcd.clouds.local.files import Spec
+from mlcd.clouds.tasks.environment import POLITE_THREADS
 from mlcd.errors import CloudError
 from mlcd.platforms.base import Node, Platform
 from mlcd.settings import FunctionsSettings

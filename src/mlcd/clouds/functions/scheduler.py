@@ -15,7 +15,7 @@ from pathlib import Path
 
 def main() -> None:
     """Leave the parent, and look after the task to its end."""
-    from mlcd.clouds.local.supervisor import SIGNALS
+    from mlcd.clouds.tasks.signals import SIGNALS
 
     root, lock = Path(sys.argv[1]), int(sys.argv[2])
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -28,27 +28,25 @@ def main() -> None:
 def _schedule(root: Path) -> None:
     from dataclasses import replace
 
-    from mlcd.clouds.functions.files import State, read_secrets, read_state, write_state
-    from mlcd.clouds.functions.launching import read_task_settings
+    from mlcd.clouds.functions.files import State, TaskFiles
     from mlcd.clouds.functions.scheduling import Scheduling
-    from mlcd.clouds.local.files import TaskFiles
-    from mlcd.clouds.local.processes import birth
+    from mlcd.clouds.tasks.processes import birth
     from mlcd.core.task import TaskState
 
     files = TaskFiles(root)
-    spec, settings = files.read_spec(), read_task_settings(files)
+    spec, settings = files.read_spec(), files.read_settings()
     if spec is None or settings is None:
         return
     fresh = State(os.getpid(), birth(os.getpid()))
-    known = read_state(files)
+    known = files.read_state()
     state = fresh if known is None else replace(known, pid=fresh.pid, birth=fresh.birth)
     if state.state.ended:
         return
     try:
-        scheduling = Scheduling(files, spec, read_secrets(files), settings, state)
+        scheduling = Scheduling(files, spec, files.read_secrets(), settings, state)
     except Exception as error:  # whoever asks for the status would start us again and again
         why = f"its scheduler cannot begin: {error}"
-        write_state(files, replace(state, state=TaskState.FAILED, reason=why, ended_at=time.time()))
+        files.write_state(replace(state, state=TaskState.FAILED, reason=why, ended_at=time.time()))
         raise
     scheduling.run()
 

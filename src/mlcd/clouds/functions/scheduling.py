@@ -20,7 +20,7 @@ from pathlib import Path
 
 from mlcd.clouds.checkpoints import samples_of
 from mlcd.clouds.functions.crew import Crew
-from mlcd.clouds.functions.files import State, Stint, forget_secrets
+from mlcd.clouds.functions.files import Spec, State, Stint, TaskFiles
 from mlcd.clouds.functions.homecoming import Home, newest_shipped, restarted
 from mlcd.clouds.functions.keeping import Keeper
 from mlcd.clouds.functions.lambdas import Lambdas, function_name
@@ -30,9 +30,9 @@ from mlcd.clouds.functions.ranks import event_for
 from mlcd.clouds.functions.stores import ParameterServers, objects_url
 from mlcd.clouds.functions.uploading import upload_code
 from mlcd.clouds.functions.verdicts import Again, Finish, Scene, Wait, decide
-from mlcd.clouds.local.environment import checkpoint_folder
-from mlcd.clouds.local.files import Spec, TaskFiles, working_folder
-from mlcd.clouds.local.watch import Ending, Watch
+from mlcd.clouds.tasks.environment import checkpoint_folder
+from mlcd.clouds.tasks.files import working_folder
+from mlcd.clouds.tasks.watch import Ending, Watch
 from mlcd.core.task import TaskState
 from mlcd.errors import MlcdError
 from mlcd.settings import FunctionsSettings
@@ -244,7 +244,7 @@ class Scheduling:
         with suppress(MlcdError):
             self._lambdas.delete(self._name)
         self._servers.stop()
-        forget_secrets(self._files)
+        self._files.forget_secrets()
         state = self._kept.state
         ends = [stint.invoked_at + stint.seconds(time.time()) for stint in state.stints]
         # What is billed leaves out the waiting, and may so be over before the program began.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mlcd.clouds.functions.orders import CODE
-from mlcd.clouds.local.copies import copy_workdir, mount
+from mlcd.clouds.tasks.copies import copy_workdir, mount
 from mlcd.core.task import Task
 from mlcd.sync import ObjectStore
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlcd.clouds.functions.orders import CODE, Event, checkpoint_key
-from mlcd.clouds.local.copies import Signatures, signatures
-from mlcd.clouds.local.outputs import collect_outputs
+from mlcd.clouds.tasks.copies import Signatures, signatures
+from mlcd.clouds.tasks.outputs import collect_outputs
 from mlcd.sync import ObjectNotFound, ObjectStore
 from mlcd.worker import checkpoints
 from mlcd.worker.bundle import write_bundle

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from mlcd.clouds.local.diagnosis import log_tail
-from mlcd.clouds.local.files import Spec, State, TaskFiles, copies_folder, task_files, working_folder
-from mlcd.clouds.local.following import Follower
+from mlcd.clouds.local.files import Spec, State, TaskFiles, copies_folder, task_files
 from mlcd.clouds.local.hardware import Hardware, find_hardware
 from mlcd.clouds.local.launching import start_supervisor, take_lock
 from mlcd.clouds.local.offers import make_offers
-from mlcd.clouds.local.processes import alive, end_marked, marked_tasks
+from mlcd.clouds.tasks.diagnosis import log_tail
+from mlcd.clouds.tasks.files import working_folder
+from mlcd.clouds.tasks.processes import alive, end_marked, marked_tasks
+from mlcd.clouds.tasks.telling import Narrator
 from mlcd.core.clock import Clock, SystemClock, moment
 from mlcd.core.machines import Deployment, Offer
-from mlcd.core.progress import Progress
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Charge, Handle, Owned, Task, TaskState, TaskStatus
 from mlcd.errors import CloudError, NoCapacityError
@@ -39,7 +39,7 @@ class LocalCloud:
         self._settings = settings.local
         self.home = settings.home.absolute() / "local"
         self._specs: dict[Handle, Spec] = {}
-        self._followers: dict[Handle, Follower] = {}
+        self._narrator = Narrator()
 
     def offers(self) -> Sequence[Offer]:
         """The cores and GPUs of this computer, busy or not: a task waits for its turn, free of charge."""
@@ -116,27 +116,8 @@ class LocalCloud:
         return spec
 
     def _tell(self, files: TaskFiles, spec: Spec, state: State) -> TaskStatus:
-        folder = working_folder(spec.task, files)
-        return TaskStatus(
-            state=state.state,
-            progress=self._progress(files, spec, state),
-            charges=self._charges(spec.deployment, state),
-            started_at=state.started_at,
-            setup_at=state.setup_at,
-            running_at=state.running_at,
-            ended_at=state.ended_at,
-            exit_code=state.exit_code,
-            reason=state.reason,
-            log_tail=log_tail(folder.log(state.failed_node)),
-        )
-
-    def _progress(self, files: TaskFiles, spec: Spec, state: State) -> Progress:
-        if state.started_at is None:
-            return Progress()
-        if files.id not in self._followers:
-            folder = working_folder(spec.task, files)
-            self._followers[files.id] = Follower(spec, folder, state.started_at)
-        return replace(self._followers[files.id].progress(), usage=state.usage)
+        charges = self._charges(spec.deployment, state)
+        return self._narrator.tell(spec, working_folder(spec.task, files), state, charges)
 
     def _charges(self, deployment: Deployment, state: State) -> tuple[Charge, ...]:
         """One line: all nodes from the moment that they had their cores, by the second."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from mlcd.clouds.local.processes import Seen, family, seen
-from mlcd.clouds.local.supervisor import SIGNALS
+from mlcd.clouds.tasks.processes import Seen, family, seen
+from mlcd.clouds.tasks.signals import SIGNALS
 from mlcd.platforms.base import Node, Process
 
 SERVING_GRACE_SECONDS = 2.0  # a parameter server has nothing to save

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from mlcd import registry
-from mlcd.clouds.local.copies import LARGE_BYTES, copy_workdir, mount
-from mlcd.clouds.local.environment import checkpoint_folder, node_environment, with_bundle
 from mlcd.clouds.local.files import Spec, copies_folder
 from mlcd.clouds.local.nodes import LocalNode
 from mlcd.clouds.local.places import Taken
-from mlcd.clouds.local.snapshots import put_back
+from mlcd.clouds.tasks.copies import LARGE_BYTES, copy_workdir, mount
+from mlcd.clouds.tasks.environment import checkpoint_folder, node_environment, with_bundle
+from mlcd.clouds.tasks.snapshots import put_back
 from mlcd.core.task import TaskFolder
 from mlcd.platforms.base import Node, Platform, Process
 from mlcd.worker.bundle import write_bundle

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.local.files import State, TaskFiles
-from mlcd.clouds.local.processes import birth
+from mlcd.clouds.tasks.processes import birth
 from mlcd.core.progress import Usage
 
 BEAT_SECONDS = 0.5

@@ -15,20 +15,21 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mlcd.clouds.local.copies import Signatures, signatures
-from mlcd.clouds.local.diagnosis import OUT_OF_MEMORY, diagnose, shown
-from mlcd.clouds.local.environment import checkpoint_folder
-from mlcd.clouds.local.files import Spec, TaskFiles, copies_folder, working_folder
-from mlcd.clouds.local.following import Follower
+from mlcd.clouds.local.files import Spec, TaskFiles, copies_folder
 from mlcd.clouds.local.nodes import LocalNode, end_nodes
-from mlcd.clouds.local.outputs import collect_outputs
 from mlcd.clouds.local.places import Places
 from mlcd.clouds.local.preparation import Prepared, prepare
-from mlcd.clouds.local.processes import end_marked, oom_kills
 from mlcd.clouds.local.recorder import FULL, Recorder, disk_is_full
-from mlcd.clouds.local.snapshots import Snapshots
 from mlcd.clouds.local.usage import UsageMeter
-from mlcd.clouds.local.watch import Ending, Watch
+from mlcd.clouds.tasks.copies import Signatures, signatures
+from mlcd.clouds.tasks.diagnosis import OUT_OF_MEMORY, diagnose, shown
+from mlcd.clouds.tasks.environment import checkpoint_folder
+from mlcd.clouds.tasks.files import working_folder
+from mlcd.clouds.tasks.following import Follower
+from mlcd.clouds.tasks.outputs import collect_outputs
+from mlcd.clouds.tasks.processes import end_marked, oom_kills
+from mlcd.clouds.tasks.snapshots import Snapshots
+from mlcd.clouds.tasks.watch import Ending, Watch
 from mlcd.core.task import TaskState
 from mlcd.errors import MlcdError
 from mlcd.platforms.base import Process

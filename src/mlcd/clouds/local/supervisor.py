@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}  # taken in turn, by sigtimedwait
+from mlcd.clouds.tasks.signals import SIGNALS
 
 
 def main() -> None:
@@ -56,7 +56,7 @@ def _start_guard(root: Path, lock: int) -> None:
 
 
 def _end_all(root: Path) -> None:
-    from mlcd.clouds.local.processes import end_marked
+    from mlcd.clouds.tasks.processes import end_marked
 
     end_marked(root, patience_seconds=30.0)
 

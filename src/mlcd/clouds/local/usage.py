@@ -10,8 +10,8 @@ from pathlib import Path
 
 from mlcd.clouds.local.gpus import GpuUse, gpu_use
 from mlcd.clouds.local.nodes import LocalNode
-from mlcd.clouds.local.processes import Seen, private_bytes, seen
 from mlcd.clouds.local.sockets import received_bytes, sockets_of
+from mlcd.clouds.tasks.processes import Seen, private_bytes, seen
 from mlcd.core.progress import NodeUsage, Usage
 
 SAMPLE_SECONDS = 0.5

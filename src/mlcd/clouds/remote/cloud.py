@@ -6,18 +6,16 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.local.diagnosis import log_tail
-from mlcd.clouds.local.following import Follower
 from mlcd.clouds.remote.base import Machines
-from mlcd.clouds.remote.files import Spec, State, TaskFiles, task_files, working_folder
-from mlcd.clouds.remote.launching import start_courier, take_lock
+from mlcd.clouds.remote.files import Spec, State, TaskFiles, task_files
+from mlcd.clouds.tasks.files import working_folder
+from mlcd.clouds.tasks.keepers import start_keeper, take_lock
+from mlcd.clouds.tasks.telling import Narrator
 from mlcd.core.clock import Clock, SystemClock
 from mlcd.core.machines import Deployment, Offer
-from mlcd.core.progress import Progress
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Charge, Handle, Owned, Task, TaskState, TaskStatus
 from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
@@ -39,7 +37,7 @@ class RemoteCloud:
         self.clock: Clock = SystemClock()
         self.home = home.absolute() / self.name
         self._specs: dict[Handle, Spec] = {}
-        self._followers: dict[Handle, Follower] = {}
+        self._narrator = Narrator()
         self._started: dict[Handle, float] = {}  # when we last started a courier
 
     # ------------------------------------------------------------------------------- what a subclass brings
@@ -147,7 +145,7 @@ class RemoteCloud:
             os.close(lock)
             return
         self._started[files.id] = now
-        start_courier(files, lock)
+        start_keeper("mlcd.clouds.remote.courier", files, lock)
 
     def _raise_refusal(self, files: TaskFiles, give_up_at: float) -> None:
         """Wait a little for the seller's answer, and raise it where it is no."""
@@ -171,25 +169,6 @@ class RemoteCloud:
         return spec
 
     def _tell(self, files: TaskFiles, spec: Spec, state: State) -> TaskStatus:
-        folder = working_folder(spec.task, files)
         now = state.ended_at if state.ended_at is not None else self.clock.now()
-        return TaskStatus(
-            state=state.state,
-            progress=self._progress(files, spec, state),
-            charges=self.charges(spec, state, now) if state.started_at is not None else (),
-            started_at=state.started_at,
-            setup_at=state.setup_at,
-            running_at=state.running_at,
-            ended_at=state.ended_at,
-            exit_code=state.exit_code,
-            reason=state.reason,
-            log_tail=log_tail(folder.log(state.failed_node)),
-        )
-
-    def _progress(self, files: TaskFiles, spec: Spec, state: State) -> Progress:
-        if state.started_at is None:
-            return Progress()
-        if files.id not in self._followers:
-            folder = working_folder(spec.task, files)
-            self._followers[files.id] = Follower(spec, folder, state.started_at)
-        return replace(self._followers[files.id].progress(), usage=state.usage)
+        charges = self.charges(spec, state, now) if state.started_at is not None else ()
+        return self._narrator.tell(spec, working_folder(spec.task, files), state, charges)

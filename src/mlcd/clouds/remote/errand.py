@@ -21,7 +21,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.local.watch import Ending
 from mlcd.clouds.remote.base import Machines
 from mlcd.clouds.remote.files import Spec, TaskFiles
 from mlcd.clouds.remote.homecoming import Homecoming
@@ -31,6 +30,7 @@ from mlcd.clouds.remote.orders import make_orders
 from mlcd.clouds.remote.record import Record
 from mlcd.clouds.remote.sending import make_parcels
 from mlcd.clouds.remote.verdict import Roll, verdict
+from mlcd.clouds.tasks.watch import Ending
 from mlcd.core.task import TaskState
 from mlcd.errors import MlcdError, NoCapacityError, UserError
 

@@ -6,12 +6,12 @@ import time
 import traceback
 from contextlib import suppress
 
-from mlcd.clouds.local.watch import Ending
 from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.remote.bringing import Bringer, bring_outputs
 from mlcd.clouds.remote.keeping import keep, unclaimed
 from mlcd.clouds.remote.node import RemoteNode
 from mlcd.clouds.remote.record import Record
+from mlcd.clouds.tasks.watch import Ending
 from mlcd.core.task import TaskKind, TaskState
 from mlcd.errors import CloudError, MlcdError
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from mlcd.clouds.local.files import write_atomically
 from mlcd.clouds.remote.base import Machine
+from mlcd.clouds.tasks.files import write_atomically
 from mlcd.core.machines import Deployment
 from mlcd.core.serial import from_json, to_json
 

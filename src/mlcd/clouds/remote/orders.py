@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlcd import registry
-from mlcd.clouds.local.environment import POLITE_THREADS
 from mlcd.clouds.remote.base import Machines
 from mlcd.clouds.remote.files import Spec
 from mlcd.clouds.remote.node import RemoteNode
+from mlcd.clouds.tasks.environment import POLITE_THREADS
 from mlcd.platforms.base import Node, Platform
 
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.local.following import Follower
 from mlcd.clouds.remote.base import Machines
 from mlcd.clouds.remote.bringing import Bringer
-from mlcd.clouds.remote.files import Spec, State, TaskFiles, working_folder
+from mlcd.clouds.remote.files import Spec, State, TaskFiles
 from mlcd.clouds.remote.node import RemoteNode
+from mlcd.clouds.tasks.files import working_folder
+from mlcd.clouds.tasks.following import Follower
 from mlcd.core.progress import NodeUsage, Usage
 from mlcd.errors import MlcdError
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from mlcd.clouds.checkpoints import newest_complete
-from mlcd.clouds.local.copies import JUNK
+from mlcd.clouds.tasks.copies import JUNK
 from mlcd.core.task import Task
 from mlcd.errors import CloudError
 from mlcd.worker.bundle import write_bundle
@@ -20,11 +20,11 @@ _AGENT = (
     "errors.py",
     "clouds/__init__.py",
     "clouds/checkpoints.py",
-    "clouds/local/__init__.py",
-    "clouds/local/copies.py",
-    "clouds/local/outputs.py",
-    "clouds/local/processes.py",
-    "clouds/local/snapshots.py",
+    "clouds/tasks/__init__.py",
+    "clouds/tasks/copies.py",
+    "clouds/tasks/outputs.py",
+    "clouds/tasks/processes.py",
+    "clouds/tasks/snapshots.py",
     "clouds/remote/__init__.py",
 )
 

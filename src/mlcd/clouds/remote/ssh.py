@@ -15,8 +15,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mlcd.clouds.local.files import write_atomically
 from mlcd.clouds.remote.base import Ran, UnreachableError
+from mlcd.clouds.tasks.files import write_atomically
 from mlcd.errors import CloudError, MissingExtraError
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.local.diagnosis import diagnose
-from mlcd.clouds.local.watch import Ending
+from mlcd.clouds.tasks.diagnosis import diagnose
+from mlcd.clouds.tasks.watch import Ending
 from mlcd.core.task import TaskState
 
 HEARD_SECONDS = 2.5  # a node that said something so lately is there

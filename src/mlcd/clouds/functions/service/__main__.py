@@ -48,7 +48,7 @@ def _clear_up(root: Path, mark: str) -> None:
     import shutil
 
     from mlcd.clouds.functions.service.limits import remove_groups
-    from mlcd.clouds.local.processes import end_marked, marked_tasks
+    from mlcd.clouds.tasks.processes import end_marked, marked_tasks
 
     for folder in marked_tasks(root / "environments"):
         end_marked(folder, patience_seconds=30.0)

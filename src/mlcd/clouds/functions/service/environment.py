@@ -20,7 +20,7 @@ from pathlib import Path
 from mlcd.clouds.functions.service.functions import Function
 from mlcd.clouds.functions.service.reports import Report
 from mlcd.clouds.functions.service.runtime import Invocation, RuntimeApi
-from mlcd.clouds.local.processes import MARKER, end_marked
+from mlcd.clouds.tasks.processes import MARKER, end_marked
 
 INIT_SECONDS = 60.0  # to load the handler
 _LOOK_SECONDS = 0.05

@@ -15,7 +15,7 @@ from mlcd.clouds.functions.service.faults import ApiFault, too_many
 from mlcd.clouds.functions.service.functions import Function
 from mlcd.clouds.functions.service.limits import Limits, open_limits, vcpus
 from mlcd.clouds.functions.service.reports import Ledger
-from mlcd.clouds.local.processes import family, private_bytes, seen
+from mlcd.clouds.tasks.processes import family, private_bytes, seen
 
 WATCH_SECONDS = 0.25
 ASYNC_TRIES = 3  # Lambda tries an asynchronous event twice more

@@ -11,8 +11,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mlcd.clouds.local.files import write_atomically
-from mlcd.clouds.local.processes import alive, birth
+from mlcd.clouds.tasks.files import write_atomically
+from mlcd.clouds.tasks.processes import alive, birth
 from mlcd.errors import CloudError
 
 START_SECONDS = 30.0

@@ -25,15 +25,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.local.copies import Signatures, signatures
-from mlcd.clouds.local.outputs import collect_outputs
-from mlcd.clouds.local.processes import end_marked, oom_kills
-from mlcd.clouds.local.snapshots import Snapshots, put_back
 from mlcd.clouds.remote.agent.environment import node_environment
 from mlcd.clouds.remote.agent.found import found
 from mlcd.clouds.remote.agent.meter import Meter
 from mlcd.clouds.remote.agent.programs import Program, Programs
 from mlcd.clouds.remote.agent.signs import Ended, Signs
+from mlcd.clouds.tasks.copies import Signatures, signatures
+from mlcd.clouds.tasks.outputs import collect_outputs
+from mlcd.clouds.tasks.processes import end_marked, oom_kills
+from mlcd.clouds.tasks.snapshots import Snapshots, put_back
 
 TICK_SECONDS = 0.2
 BEAT_SECONDS = 0.8

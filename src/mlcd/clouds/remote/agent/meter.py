@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.local.processes import family, seen
+from mlcd.clouds.tasks.processes import family, seen
 
 WINDOW_SECONDS = 30.0
 GPU_SECONDS = 5.0

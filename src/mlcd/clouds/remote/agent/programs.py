@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mlcd.clouds.local.processes import family, seen
+from mlcd.clouds.tasks.processes import family, seen
 
 SERVING_GRACE_SECONDS = 2.0  # a parameter server has nothing to save
 _PR_SET_PDEATHSIG = 1

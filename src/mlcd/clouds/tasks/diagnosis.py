@@ -7,7 +7,7 @@ import re
 import signal
 from pathlib import Path
 
-from mlcd.clouds.local.watch import Ending
+from mlcd.clouds.tasks.watch import Ending
 from mlcd.core.task import TaskState
 
 OUT_OF_MEMORY = "out of memory"

@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from mlcd.clouds.local.supervisor import SIGNALS
+from mlcd.clouds.tasks.signals import SIGNALS
 from mlcd.core.task import TaskState
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from mlcd.clouds.local.processes import MARKER
+from mlcd.clouds.tasks.processes import MARKER
 from mlcd.core.task import Task, TaskFolder
 
 # Threads that wait must not spin: on a computer that has other work to do, two spinning threads of a GRU were

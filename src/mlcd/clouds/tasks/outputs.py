@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from mlcd.clouds.local.copies import Signatures, signatures
+from mlcd.clouds.tasks.copies import Signatures, signatures
 
 MODEL_FILES = ("*.pt", "*.pth", "*.safetensors", "*.onnx", "*.pkl", "*.joblib", "*.keras", "*.h5", "*.npz")
 

@@ -1,0 +1,116 @@
+"""The folder by which a task is found: what was asked for, how it stands, and who looks after it.
+
+home/<cloud>/tasks/<task id>/
+    lock          held by the launching process, then by the task's keeper, for as long as it lives
+    spec.json     the task and its deployment, without secrets
+    secrets.json  readable by the owner only, and gone as soon as nobody needs them (not on `local`, which hands them on)
+    state.json    how it stands, in the keeper's words
+    stop          there when the task shall end
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote, unquote
+
+from mlcd.core.serial import from_json, to_json
+from mlcd.core.task import Task, TaskFolder
+
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of one task in the cloud's own folder."""
+
+    root: Path
+
+    @property
+    def id(self) -> str:
+        """The task's id, which is also its handle."""
+        return unquote(self.root.name)
+
+    @property
+    def lock(self) -> Path:
+        """Whoever holds it may look after the task."""
+        return self.root / "lock"
+
+    @property
+    def stop(self) -> Path:
+        """There when the task shall end."""
+        return self.root / "stop"
+
+    @property
+    def log(self) -> Path:
+        """What the keeper itself has to say."""
+        return self.root / "keeper.log"
+
+    def read(self, kind: type[Kept], name: str) -> Kept | None:
+        """What was kept by this name; None: nothing."""
+        try:
+            return from_json(kind, (self.root / name).read_text())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write(self, name: str, value: Any) -> None:
+        """Keep it; readers see the old or the new, whole."""
+        write_atomically(self.root / name, to_json(value))
+
+    def write_private(self, name: str, text: str) -> None:
+        """Keep what only the owner may read."""
+        file = os.open(self.root / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(file, "w") as stream:
+            stream.write(text)
+
+    def write_secrets(self, secrets: Mapping[str, str]) -> None:
+        """Keep the secrets for the keeper, and for the one after it."""
+        self.write_private("secrets.json", json.dumps(dict(secrets)))
+
+    def read_secrets(self) -> dict[str, str]:
+        """The secrets, as long as they are needed."""
+        try:
+            return dict(json.loads((self.root / "secrets.json").read_text()))
+        except FileNotFoundError:
+            return {}
+
+    def forget_secrets(self) -> None:
+        """Nobody needs them any more."""
+        (self.root / "secrets.json").unlink(missing_ok=True)
+
+    def locked(self) -> bool:
+        """Whether someone is launching the task or looking after it."""
+        try:
+            with self.lock.open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # no such task
+            return False
+        return False
+
+
+def task_root(home: Path, task_id: str) -> Path:
+    """Where a task's files are, whether or not there are any."""
+    return home / "tasks" / (quote(task_id, safe="").replace(".", "%2E") or "%00")
+
+
+def working_folder(task: Task, files: Files) -> TaskFolder:
+    """Where logs, progress and outputs go: the task's own folder, or ours where it names none."""
+    return TaskFolder(Path(task.folder) if task.folder else files.root / "files")
+
+
+def write_atomically(file: Path, text: str) -> None:
+    """Write a file such that no one ever reads half of it."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        draft.write_text(text)
+        draft.replace(file)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise

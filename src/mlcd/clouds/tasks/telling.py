@@ -1,0 +1,65 @@
+"""What a keeper wrote of its task, as the engine wants to hear it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from mlcd.clouds.tasks.diagnosis import log_tail
+from mlcd.clouds.tasks.following import Asked, Follower
+from mlcd.core.progress import Progress, Usage
+from mlcd.core.task import Charge, Handle, TaskFolder, TaskState, TaskStatus
+
+
+class Standing(Protocol):
+    """How a task stands, in whichever keeper's words."""
+
+    @property
+    def state(self) -> TaskState: ...
+    @property
+    def started_at(self) -> float | None: ...
+    @property
+    def setup_at(self) -> float | None: ...
+    @property
+    def running_at(self) -> float | None: ...
+    @property
+    def ended_at(self) -> float | None: ...
+    @property
+    def exit_code(self) -> int | None: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def failed_node(self) -> int: ...
+    @property
+    def usage(self) -> Usage: ...
+
+
+class Narrator:
+    """Follows the tasks that it is asked about, so that each look reads only what is new."""
+
+    def __init__(self) -> None:
+        self._followers: dict[Handle, Follower] = {}
+
+    def tell(self, spec: Asked, folder: TaskFolder, state: Standing, charges: Sequence[Charge]) -> TaskStatus:
+        """The status of the task."""
+        return TaskStatus(
+            state=state.state,
+            progress=self._progress(spec, folder, state),
+            charges=tuple(charges) if state.started_at is not None else (),
+            started_at=state.started_at,
+            setup_at=state.setup_at,
+            running_at=state.running_at,
+            ended_at=state.ended_at,
+            exit_code=state.exit_code,
+            reason=state.reason,
+            log_tail=log_tail(folder.log(state.failed_node)),
+        )
+
+    def _progress(self, spec: Asked, folder: TaskFolder, state: Standing) -> Progress:
+        if state.started_at is None:
+            return Progress()
+        follower = self._followers.get(spec.task.id)
+        if follower is None:
+            follower = self._followers[spec.task.id] = Follower(spec, folder, state.started_at)
+        return replace(follower.progress(), usage=state.usage)
