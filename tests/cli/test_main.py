@@ -38,6 +38,7 @@ def test_help_needs_nothing_heavy() -> None:
 
 
 def test_version_is_told(mlcd: Command) -> None:
+    assert mlcd("--version").out == f"{__version__}\n"
     assert mlcd("version").out == f"{__version__}\n"
     assert mlcd("version", "--json").data == {"version": __version__}
 

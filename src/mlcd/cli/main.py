@@ -39,11 +39,20 @@ for _panel, _commands in _PANELS.items():
 app.add_typer(emulate.app, name="emulate", rich_help_panel="Machines")
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        show(__version__)
+        raise typer.Exit
+
+
 @app.callback()
 def everywhere(
     server: Annotated[
         str | None, typer.Option(help="Do it on this mlcd server instead of here.", envvar="MLCD_SERVER")
     ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="Say which mlcd this is.", callback=_say_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Find the right cloud machines for a training job, train there, and get the model with a true bill."""
 
