@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable
+from contextlib import ExitStack
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
+import mlcd.reporting.sections as sections
 from mlcd.core.view import JobStory
-from mlcd.reporting import sections
 from mlcd.reporting.belief_figures import belief_figures, panels_left_out
 from mlcd.reporting.figures import Figure
 from mlcd.reporting.gauges import head
@@ -24,14 +25,12 @@ def write_report(story: JobStory, path: Path) -> Path:
     """Write the report there, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
+    with ExitStack() as undo:
+        undo.callback(Path(temporary).unlink, missing_ok=True)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(render(story))
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
     return path
 
 

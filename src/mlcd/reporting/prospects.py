@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
+from mlcd.core.losses import stretch
 from mlcd.core.machines import Deployment
 from mlcd.core.plan import Forecast, Plan
 from mlcd.core.study import Belief, Ledger
@@ -81,6 +82,7 @@ def _from_rates(
     rate, low, high = rates
     if work <= 0 or not rate > 0 or not isfinite(rate):
         return None
+    work *= stretch(deployment.offer.losses_per_hour, view.start_seconds)
     seconds, longest, shortest = (
         view.start_seconds + work / max(one, rate / 1000) for one in (rate, low, high)
     )

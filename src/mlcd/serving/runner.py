@@ -59,7 +59,7 @@ def _limit(limits: dict[str, Any]) -> None:
 def _load(limits: dict[str, Any], answers: IO[bytes]) -> Predict:
     try:
         predict = load(Kind(limits["kind"]), Path(limits["path"]))
-    except BaseException as error:
+    except BaseException as error:  # a model that cannot be loaded may raise anything, SystemExit too
         traceback.print_exc()
         _send(answers, {"error": _words(error)})
         sys.exit(1)

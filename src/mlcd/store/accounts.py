@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, delete, func, insert, or_, select, update
 
+import mlcd.store.spending as spending
 from mlcd.core.accounts import Account, Allowance, Role, Team, Token
 from mlcd.errors import NotFoundError, UserError
-from mlcd.store import spending
 from mlcd.store.account_tables import accounts, facts, teams, tokens
 from mlcd.store.database import Database, insert_or_skip
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, ScalarSelect, Select, func, select, true, update
 
+import mlcd.store.control as control
+import mlcd.store.spending as spending
 from mlcd.core.listing import JobLine
 from mlcd.core.records import Controller, JobRecord
 from mlcd.core.run import JobState
 from mlcd.errors import NotFoundError, StoreError, did_you_mean
-from mlcd.store import control, spending
 from mlcd.store.database import insert_or_skip
 from mlcd.store.documents import read, write
 from mlcd.store.tables import charges, controllers, jobs, tasks, trials

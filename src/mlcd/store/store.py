@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, closing
 from typing import Any
 
+import mlcd.store.control as control
+import mlcd.store.curves as curves
+import mlcd.store.history as history
+import mlcd.store.jobs as jobs
+import mlcd.store.tasks as tasks
 from mlcd.core.listing import JobLine
 from mlcd.core.live import Live
 from mlcd.core.progress import MetricPoint, Point
@@ -12,7 +18,6 @@ from mlcd.core.records import BillItem, Controller, Event, JobRecord, TaskRecord
 from mlcd.core.run import Attempt, JobState
 from mlcd.core.task import Charge, TaskKind
 from mlcd.core.trial import Trial
-from mlcd.store import control, curves, history, jobs, tasks
 from mlcd.store.accounts import Accounts
 from mlcd.store.database import Database, open_database
 from mlcd.store.service import Service
@@ -21,12 +26,10 @@ from mlcd.store.upgrading import upgrade
 
 def open_store(url: str) -> Store:
     """The store at a database URL, made or brought up to date if need be."""
-    database = open_database(url)
-    try:
+    with ExitStack() as undo:
+        database = undo.enter_context(closing(open_database(url)))
         upgrade(database)
-    except BaseException:
-        database.close()
-        raise
+        undo.pop_all()
     return Store(database)
 
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mlcd.worker import checkpoints, ranks
+import mlcd.worker.checkpoints as checkpoints
+import mlcd.worker.ranks as ranks
 from mlcd.worker.loop import Steps
 from mlcd.worker.quiet import complain, quiet, say_once
 from mlcd.worker.session import Session, current
@@ -31,7 +32,7 @@ def report(step: float | None = None, samples: float | None = None, **metrics: A
         session = current()
         if session.active:
             session.report(step, samples, metrics)
-    except Exception as error:
+    except Exception as error:  # the border to the user's training: nothing may pass
         complain("report", error)
 
 
@@ -70,7 +71,7 @@ def checkpoint(step: float | None = None) -> Iterator[Path]:
     folder = _begin()
     try:
         yield folder
-    except BaseException as error:
+    except BaseException as error:  # half a checkpoint is none, also on Ctrl-C
         shutil.rmtree(folder, ignore_errors=True)
         if not _disk_is_full(error, folder):
             raise

@@ -18,7 +18,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sized
 from typing import Any
 
-from mlcd.worker import ranks
+import mlcd.worker.ranks as ranks
 from mlcd.worker.session import current
 
 

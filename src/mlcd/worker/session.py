@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mlcd.worker import ranks
+import mlcd.worker.ranks as ranks
 from mlcd.worker.counts import Counts
 from mlcd.worker.environment import Environment, read_environment
 from mlcd.worker.quiet import quiet

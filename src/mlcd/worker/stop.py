@@ -19,7 +19,7 @@ import threading
 import time
 from typing import Any
 
-from mlcd.worker import ranks
+import mlcd.worker.ranks as ranks
 from mlcd.worker.counts import Counts
 from mlcd.worker.environment import Environment
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlcd.worker import ranks
+import mlcd.worker.ranks as ranks
 from mlcd.worker.noise import NOISE_SCALE, NOISE_STABLE, adascale_gain
 from mlcd.worker.quiet import quiet
 from mlcd.worker.session import Session, current
