@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clouds.seller_contract import SellerContract
 from mlcd.clouds.base import Cloud
 from mlcd.clouds.skypilot import open_cloud
 from mlcd.clouds.skypilot.machines import SkyMachines, name_of
@@ -19,7 +20,6 @@ from mlcd.core.machines import Deployment
 from mlcd.core.task import Task
 from mlcd.errors import NoCapacityError
 from mlcd.settings import Settings, SkyPilotSettings
-from mlcd.testing import CloudContract
 
 
 @pytest.fixture(autouse=True)
@@ -32,20 +32,8 @@ def _clear_machines(sky_settings: SkyPilotSettings) -> Iterator[None]:
 
 
 @pytest.mark.slow
-class TestSkyPilotCloud(CloudContract):
+class TestSkyPilotCloud(SellerContract):
     """Real couriers, agents and ssh; only the renting is a stand-in."""
-
-    patience_seconds = 120.0
-
-    # What all remote machines share is tested behind ssh (tests/clouds/remote); here is what this seller adds to it.
-    test_a_handle_is_a_plain_string = None
-    test_its_times_are_in_order = None
-    test_stopping_right_after_the_launch_ends_a_task = None
-    test_stopping_twice_is_quiet = None
-    test_money_grows_while_it_runs_and_no_longer = None
-    test_a_cloud_opened_again_still_knows_what_ended = None
-    test_a_task_ends_at_its_time_limit = None
-    test_a_failing_task_fails_and_costs_what_it_cost = None
 
     @pytest.fixture(autouse=True)
     def _enter(self, sky_settings: SkyPilotSettings) -> None:
