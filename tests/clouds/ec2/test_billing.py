@@ -43,13 +43,28 @@ def test_what_waits_for_the_next_task_is_paid_once() -> None:
     first = State(machines=PAIR, started_at=1000.0, kept=("i-1", "i-2"), kept_until=1145.0)
     paid = lines(first, 1100.0)
     assert paid["kept ready for the next task"] == pytest.approx(0.09)
-    taken = tuple(replace(machine, billed_from=1105.0, paid_until=1145.0) for machine in PAIR)
+    taken = tuple(
+        replace(machine, billed_from=1105.0, paid_until=1145.0, rented_at=1000.0) for machine in PAIR
+    )
     second = lines(State(machines=taken, started_at=1105.0), 1205.0)
     assert second["paid while kept ready"] == pytest.approx(-0.08)
     assert second["2 × c5.large"] + paid["2 × c5.large"] == pytest.approx(0.4)
     whole = sum(paid.values()) + sum(second.values())
     alone = sum(lines(State(machines=PAIR, started_at=1000.0), 1205.0).values())
     assert whole == pytest.approx(alone, rel=0.01)
+
+
+@pytest.mark.parametrize("kept_until", [1045.0, 1065.0])
+@pytest.mark.parametrize("ended_at", [1030.0, 1050.0, 1100.0])
+def test_the_minimum_is_of_a_machines_whole_life(kept_until: float, ended_at: float) -> None:
+    kept = State(machines=PAIR, started_at=1000.0, kept=("i-1", "i-2"), kept_until=kept_until)
+    taken = tuple(
+        replace(machine, billed_from=1022.0, paid_until=kept_until, rented_at=1000.0) for machine in PAIR
+    )
+    bills = lines(kept, 1020.0), lines(State(machines=taken, started_at=1022.0), ended_at)
+    beside = ("disk", "public addresses")
+    machines = sum(usd for bill in bills for what, usd in bill.items() if what not in beside)
+    assert machines == pytest.approx(2 * max(60.0, ended_at - 1000.0) * 0.001)
 
 
 def test_a_machine_that_was_given_back_early_costs_no_more() -> None:

@@ -33,11 +33,7 @@ def _lines(deployment: Deployment, state: State, now: float, disk_gib: float) ->
     yield _spot_difference(state, spans, deployment.offer.usd_per_hour)
     yield _kept(state, now, usd_per_second)
     yield _paid_before(state, usd_per_second)
-    missing = sum(
-        max(0.0, LEAST_SECONDS - span - _kept_seconds(machine, state, now))
-        for machine, span in zip(state.machines, spans, strict=True)
-        if not machine.paid_until
-    )
+    missing = sum(_missing_seconds(machine, state, now) for machine in state.machines)
     yield Charge(f"minimum of {LEAST_SECONDS:.0f} s each", missing, missing * usd_per_second)
     whole = sum(spans) + sum(_kept_seconds(machine, state, now) for machine in state.machines)
     whole -= _paid_seconds(state)
@@ -56,6 +52,14 @@ def _kept_seconds(machine: Machine, state: State, now: float) -> float:
     if machine.id not in state.kept or state.kept_until is None:
         return 0.0
     return max(0.0, state.kept_until - now)
+
+
+def _missing_seconds(machine: Machine, state: State, now: float) -> float:
+    """What a machine's whole life lacks of the minimum, less what an earlier task has paid of that."""
+    rented_at = machine.rented_at or machine.billed_from
+    ends_at = machine.billed_from + _span(machine, state, now) + _kept_seconds(machine, state, now)
+    paid = max(0.0, LEAST_SECONDS - (machine.paid_until - rented_at)) if machine.paid_until else 0.0
+    return max(0.0, LEAST_SECONDS - (ends_at - rented_at)) - paid
 
 
 def _kept(state: State, now: float, usd_per_second: float) -> Charge:

@@ -18,9 +18,10 @@ class Machine:
     id: str
     host: str  # where it is reached from here; empty: not known yet
     address: str  # where the other nodes reach it
-    billed_from: float  # seconds since the epoch
+    billed_from: float  # by this task; seconds since the epoch
     zone: str = ""
     paid_until: float = 0.0  # an earlier task has paid for it up to then
+    rented_at: float = 0.0  # by an earlier task; 0: this one rented it
     details: dict[str, str] = field(default_factory=dict)  # the seller's own
 
 

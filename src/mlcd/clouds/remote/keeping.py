@@ -65,7 +65,8 @@ def unclaimed(home: Path, job_id: str, machines: Sequence[Machine]) -> list[Mach
 
 def _taken(kept: Kept) -> Machine:
     """The machine as its next task pays for it."""
-    return replace(kept.machine, paid_until=kept.until)
+    machine = kept.machine
+    return replace(machine, paid_until=kept.until, rented_at=machine.rented_at or machine.billed_from)
 
 
 def _folder(home: Path, job_id: str) -> Path:

@@ -13,12 +13,14 @@ from mlcd.core.task import TaskState
 
 HEARD_SECONDS = 2.5  # a node that said something so lately is there
 WAIT_SECONDS = 20.0  # for the others to be heard of, once a node has failed
+NO_ROOM = "no space left on the disk"
 
 _REASONS = {
     "time limit": (TaskState.STOPPED, "time limit"),
     "stopped": (TaskState.STOPPED, "stopped"),
     "spot notice": (TaskState.LOST, "spot notice"),
     "lease": (TaskState.LOST, "its lease ran out: nobody had heard of it for too long"),
+    "disk full": (TaskState.FAILED, NO_ROOM),
     "gone": (TaskState.LOST, "mlcd's agent failed there"),
 }
 
@@ -59,5 +61,7 @@ def _someone_may_be_lost(roll: Roll, failed: Sequence[int]) -> bool:
 def _diagnosis(roll: Roll, rank: int) -> Ending:
     agent = roll.agents[rank]
     code = next(code for code in agent["codes"] if code)
+    if agent.get("disk_full"):  # then the log says nothing of it
+        return Ending(TaskState.FAILED, f"{NO_ROOM} (node {rank})", code, rank)
     what = "setup" if agent["why"] == "setup" else "the program"
     return diagnose(code, rank, roll.logs[rank], what, bool(agent.get("out_of_memory")))

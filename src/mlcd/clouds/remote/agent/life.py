@@ -6,11 +6,11 @@
 state.json, written at every change and as a sign of life in between:
 
     {"phase": "running", "beat": 1763260000.2, "why": "", "codes": [null], "ended_at": null, "out_of_memory": false,
-     "notice": "", "serves": false, "usage": {"cpu_share": 0.9, …}, "log": 1234, "progress": {"rank-0.jsonl": 567},
-     "checkpoints": ["000003-1200"], "snapshots": [], "outputs": {"model.pt": 4711}}
+     "disk_full": false, "notice": "", "serves": false, "usage": {"cpu_share": 0.9, …}, "log": 1234,
+     "progress": {"rank-0.jsonl": 567}, "checkpoints": ["000003-1200"], "snapshots": [], "outputs": {"model.pt": 4711}}
 
     serves       whether its processes do nothing but serve those of other nodes, and go on until they are ended
-    why          "exit", "setup", "stopped", "time limit", "lease", "spot notice", "gone": why it ended
+    why          "exit", "setup", "stopped", "time limit", "lease", "spot notice", "disk full", "gone": why it ended
     codes        exit codes of the processes; of `setup`, where that failed
     log …        bytes written so far; what is committed; what is handed back, once it has ended
 """
@@ -51,7 +51,7 @@ class Agent:
         self._copy = root / "copy"
         self._env = node_environment(root, orders)
         self._programs = Programs(self._copy, root / "log")
-        self._signs = Signs(orders)
+        self._signs = Signs(root, orders)
         self._meter = Meter(orders)
         self._snapshots: Snapshots | None = None
         self._before: Signatures = {}
@@ -134,7 +134,7 @@ class Agent:
 
     def _end(self, ended: Ended) -> None:
         """SIGTERM, the grace, SIGKILL; then keep what it made."""
-        failed = ended.why in ("exit", "setup", "gone")
+        failed = ended.why in ("exit", "setup", "disk full", "gone")
         grace = self._orders["grace_seconds"]
         self._state["notice"] = self._signs.notice
         self._programs.end(
@@ -149,6 +149,7 @@ class Agent:
             codes=self._programs.codes(),
             ended_at=ended_at,
             out_of_memory=self._out_of_memory(),
+            disk_full=self._signs.disk_full(),
         )
 
     def _keep(self, ended_at: float) -> None:

@@ -1,8 +1,9 @@
-"""What an agent listens to: the wish to stop, the task's limit, the machine's lease, and a notice that it will be taken."""
+"""What an agent listens to: the wish to stop, the task's limit, the machine's lease, its disk, a notice that it will be taken."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 import urllib.error
@@ -15,6 +16,8 @@ _DIRECT = urllib.request.build_opener(
     urllib.request.ProxyHandler({})
 )  # no proxy knows this machine's metadata
 NOTICE_SECONDS = 2.0
+FULL_BYTES = 1 << 20  # a disk with less room than that is full
+FULL_SECONDS = 5.0  # and stays so: what a program computes from then on could not be saved
 NOTICE_GRACE_SECONDS = (
     90.0  # of the two minutes that a notice leaves, the rest is for bringing the checkpoint home
 )
@@ -31,11 +34,13 @@ class Ended(Exception):
 class Signs:
     """Raises Ended once the program must not go on."""
 
-    def __init__(self, orders: dict[str, Any]) -> None:
+    def __init__(self, root: Path, orders: dict[str, Any]) -> None:
+        self._root = root
         self._stop = Path(orders["control"]) / "stop"
         self._lease = Path(orders["lease"]) if orders["lease"] else None
         limit = orders["seconds_left"]
         self._until = None if limit is None else time.monotonic() + limit
+        self._room_at = time.monotonic()  # when the disk last had room
         self.notice = ""
         if orders["notice_url"]:
             threading.Thread(target=self._listen, args=(orders["notice_url"],), daemon=True).start()
@@ -50,6 +55,8 @@ class Signs:
             raise Ended("spot notice")
         if self.lease_over():
             raise Ended("lease")
+        if self.disk_full() and time.monotonic() - self._room_at > FULL_SECONDS:
+            raise Ended("disk full")
 
     def grace(self, wanted_seconds: float) -> float:
         """How long the program may take to end: as the wish to stop says, or as it was agreed."""
@@ -65,6 +72,16 @@ class Signs:
             return time.time() > float(self._lease.read_text())
         except (OSError, ValueError):  # being written, or not there yet
             return False
+
+    def disk_full(self) -> bool:
+        """Whether there is no room to save anything."""
+        try:
+            full = shutil.disk_usage(self._root).free < FULL_BYTES
+        except OSError:  # the task's folder is being removed
+            return False
+        if not full:
+            self._room_at = time.monotonic()
+        return full
 
     def _listen(self, url: str) -> None:
         while not self.notice:
