@@ -20,8 +20,8 @@ _PART = 1 << 20  # bytes
 class Cirrus:
     """One worker of Cirrus."""
 
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port))
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._socket = socket.create_connection(address)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.steps = {"UL-grad": 0.0, "DL-grad": 0.0}
 
@@ -34,9 +34,11 @@ class Cirrus:
         self.steps["DL-grad"] += time.perf_counter() - uploaded_s
 
 
-def start_server(world_size: int, parameters: int) -> tuple[multiprocessing.Process, int]:
+def start_server(
+    world_size: int, parameters: int, address: str = "127.0.0.1"
+) -> tuple[multiprocessing.Process, int]:
     """The server in a process of its own, and its port."""
-    listening = socket.create_server(("127.0.0.1", 0), backlog=world_size)
+    listening = socket.create_server((address, 0), backlog=world_size)
     ready = multiprocessing.Event()
     process = multiprocessing.Process(
         target=_serve, args=(listening, world_size, parameters, ready), daemon=True

@@ -4,6 +4,7 @@ All systems work on the same gradients in the same processes, one after the othe
 A time is that of the slowest worker, from when all have begun; shown is the median over the rounds.
 
     python benchmarks/function_sync/measure.py --workers 2 4 8 16 --millions 11 66 --rounds 5
+    python benchmarks/function_sync/measure.py --links …       as root: every function and server behind a link of its own
 """
 
 from __future__ import annotations
@@ -12,27 +13,32 @@ import argparse
 import json
 import multiprocessing
 import os
+import signal
 import statistics
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from links import Network, enter, shaped_network
+from places import Places, Wires, start_places
 from plot import draw
-from systems import STEPS, Places, cpu_seconds, open_system, start_places
+from systems import STEPS, busy_seconds, cpu_seconds, open_system, servers_of
 
 from mlcd.sync import join
 
-SYSTEMS = (
-    *("ours, shm, no copies", "ours, shm", "ours, 1 Valkey", "ours, 2 Valkeys"),
-    *("Siren, S3", "Siren, folder", "Cirrus", "gloo", "memory copy"),
-)
+_VALKEYS = ("ours, 1 Valkey", "ours, 2 Valkeys", "ours, 4 Valkeys", "ours, 8 Valkeys")
+_OTHERS = ("Siren, S3", "Cirrus", "gloo")
+LINKED = (*_VALKEYS, *_OTHERS)  # what passes through links
+SYSTEMS = ("ours, shm, no copies", "ours, shm", *_VALKEYS, "Siren, folder", *_OTHERS, "memory copy")
 _PATTERN = np.random.default_rng(0).random(1_000_003, np.float32)
 Seen = dict[str, list[dict[str, float]]]  # of each system, for each round the seconds in all and of each step
 
 
 def main() -> None:
     options = _options()
+    options.systems = options.systems or list(LINKED if options.links else SYSTEMS)
     if "gloo" in options.systems:
         import torch  # noqa: F401  # once, before the workers are forked
     options.out.mkdir(parents=True, exist_ok=True)
@@ -48,18 +54,14 @@ def main() -> None:
 def measure(workers: int, millions: float, options: argparse.Namespace) -> dict[str, Any]:
     """All systems at one number of workers and one size."""
     parameters = int(millions * 1e6)
-    with start_places(workers, parameters) as places:
-        pipes, processes = [], []
-        for rank in range(workers):
-            mine, its = multiprocessing.Pipe()
-            arguments = (rank, places, parameters, options.systems, options.rounds, options.most_s, its)
-            processes.append(multiprocessing.Process(target=work, args=arguments, daemon=True))
-            processes[-1].start()
-            pipes.append(mine)
-        seen = [pipe.recv() for pipe in pipes]
-        for process in processes:
-            process.join(10)
-            process.kill()
+    servers = max(map(servers_of, options.systems))
+    speeds = (options.worker_mbit, options.server_mbit, options.cirrus_mbit or options.server_mbit)
+    wires = Wires(*(speed / options.scale for speed in speeds))
+    with (
+        shaped_network() if options.links else nullcontext() as network,
+        start_places(workers, parameters, servers, network, wires) as places,
+    ):
+        seen = _run_workers(places, parameters, options)
     return {
         "workers": workers,
         "millions": millions,
@@ -67,41 +69,68 @@ def measure(workers: int, millions: float, options: argparse.Namespace) -> dict[
     }
 
 
-def work(
-    rank: int, places: Places, parameters: int, names: list[str], rounds: int, most_s: float, pipe: Any
-) -> None:
+def _run_workers(places: Places, parameters: int, options: argparse.Namespace) -> list[Seen]:
+    pipes, processes = [], []
+    for rank in range(places.world_size):
+        mine, its = multiprocessing.Pipe()
+        arguments = (rank, places, parameters, options, its)
+        processes.append(multiprocessing.Process(target=work, args=arguments, daemon=True))
+        processes[-1].start()
+        its.close()
+        pipes.append(mine)
+    try:
+        return [pipe.recv() for pipe in pipes]
+    finally:
+        for process in processes:
+            process.join(10)
+            process.kill()
+
+
+def work(rank: int, places: Places, parameters: int, options: argparse.Namespace, pipe: Any) -> None:
     """One worker: every system in every round, except what has taken too long already."""
     os.environ["OMP_NUM_THREADS"] = "1"
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if (host := places.hosts[rank]) is not None:
+        enter(host.namespace)
+    names: list[str] = options.systems
     meeting = join(f"shm://{places.shm_name}", rank, places.world_size, name="meeting", timeout_s=1800)
     systems = {name: open_system(name, places, rank, parameters) for name in names}
     private = np.empty(parameters, np.float32)
     seen: Seen = {name: [] for name in names}
-    for turn in range(rounds + 1):
+    for turn in range(1 - options.warm, options.rounds + 1):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             spent_s = meeting.all_gather(np.array(sum(each["all"] for each in seen[name]))).max()
-            if spent_s < most_s:
+            if spent_s < options.most_s:
                 gradient = getattr(systems[name], "gradient", None)
                 gradient = private if gradient is None else gradient
                 _fill(gradient, rank)
-                seen[name].append(
-                    _one(systems[name], gradient, meeting, places.server_pids if rank == 0 else ())
-                )
+                seen[name].append(_one(systems[name], gradient, meeting, places, rank))
                 _check(name, gradient, places.world_size)
     pipe.send(seen)
     meeting.barrier()
 
 
-def _one(system: Any, gradient: np.ndarray, meeting: Any, servers: tuple[int, ...]) -> dict[str, float]:
-    pids = (*servers, os.getpid())
+def _one(system: Any, gradient: np.ndarray, meeting: Any, places: Places, rank: int) -> dict[str, float]:
+    pids = (*(places.server_pids if rank == 0 else ()), os.getpid())
     before = dict(system.steps)
-    cpu_before_s = cpu_seconds(pids)
+    meeting.barrier()
+    carried = _carried(places.network if rank == 0 else None)
+    cpu_before_s, busy_before_s = cpu_seconds(pids), busy_seconds()
     meeting.barrier()
     began_s = time.perf_counter()
     system.all_reduce(gradient)
     ended_s = time.perf_counter()
     meeting.barrier()
+    cores_s = os.cpu_count() * (time.perf_counter() - began_s)
     seconds = {"all": ended_s - began_s, "cpu": cpu_seconds(pids) - cpu_before_s}
+    seconds["busy_share"] = (busy_seconds() - busy_before_s) / cores_s
+    after = _carried(places.network if rank == 0 else None)
+    seconds["fullest_mb"] = max((after[link] - carried[link] for link in after), default=0) / 1e6
     return seconds | {step: spent - before[step] for step, spent in system.steps.items()}
+
+
+def _carried(network: Network | None) -> dict[str, int]:
+    return network.carried() if network is not None else {}
 
 
 def _fill(gradient: np.ndarray, rank: int) -> None:
@@ -123,12 +152,14 @@ def _joined(seen: list[Seen], name: str) -> dict[str, Any]:
     rounds = list(zip(*(each[name] for each in seen), strict=True))
     counted = rounds[1:] or rounds
     times = [max(worker["all"] for worker in each) for each in counted]
-    steps = [step for step in rounds[0][0] if step not in ("all", "cpu")]
+    steps = [step for step in rounds[0][0] if step in (*STEPS, "UL-grad")]
     return {
         "median_s": statistics.median(times),
         "least_s": min(times),
         "most_s": max(times),
         "cpu_s": statistics.median(sum(worker["cpu"] for worker in each) for each in counted),
+        "busy_share": statistics.median(each[0]["busy_share"] for each in counted),
+        "fullest_mb": statistics.median(each[0]["fullest_mb"] for each in counted),
         "rounds": len(counted),
         "warm": len(rounds) > 1,
         "steps_s": {
@@ -140,22 +171,23 @@ def _joined(seen: list[Seen], name: str) -> dict[str, Any]:
 
 def show(result: dict[str, Any]) -> None:
     """A table of one configuration."""
-    ours = result["systems"].get("ours, 1 Valkey", {}).get("median_s")
     print(f"\n{result['workers']} workers, {result['millions']:g} M parameters", flush=True)
-    print("| | all (s) | range | × of 1 Valkey | CPU (s) | " + " | ".join(STEPS) + " |\n|---|" + "---|" * 8)
+    heads = ("", "all (s)", "range, rounds", "CPU (s)", "cores busy", "fullest link (MB)", *STEPS)
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for name, seen in result["systems"].items():
         steps = {
             ("UL-shard" if step == "UL-grad" else step): spent for step, spent in seen["steps_s"].items()
         }
-        cells = [f"{steps[step]:.3f}" if step in steps else "" for step in STEPS]
-        ratio = f"{seen['median_s'] / ours:.2f}" if ours else ""
-        spread = f"{seen['least_s']:.3f}–{seen['most_s']:.3f}, {seen['rounds']}"
-        print(
-            f"| {name} | {seen['median_s']:.3f} | {spread} | {ratio} | {seen['cpu_s']:.3f} | "
-            + " | ".join(cells)
-            + " |",
-            flush=True,
+        cells = (
+            name,
+            f"{seen['median_s']:.3f}",
+            f"{seen['least_s']:.3f}–{seen['most_s']:.3f}, {seen['rounds']}",
+            f"{seen['cpu_s']:.3f}",
+            f"{seen['busy_share']:.0%}",
+            f"{seen['fullest_mb']:.0f}",
+            *(f"{steps[step]:.3f}" if step in steps else "" for step in STEPS),
         )
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def _options() -> argparse.Namespace:
@@ -168,7 +200,17 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--most-s", type=float, default=60, help="no further round of a system that has taken so long"
     )
-    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
+    parser.add_argument("--cold", dest="warm", action="store_false", help="count the first round too")
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, help="all that make sense, unless named")
+    parser.add_argument(
+        "--links",
+        action="store_true",
+        help="put every worker and server behind a link of its own; needs root",
+    )
+    parser.add_argument("--worker-mbit", type=float, default=600, help="a function's link, both ways")
+    parser.add_argument("--server-mbit", type=float, default=750, help="the link of a store server")
+    parser.add_argument("--cirrus-mbit", type=float, help="the link of Cirrus's server; default: the same")
+    parser.add_argument("--scale", type=float, default=4, help="all speeds are divided by this")
     parser.add_argument("--out", type=Path, default=Path("function_sync_results"))
     return parser.parse_args()
 

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mlcd.sync import StoreLost, start_servers
-from mlcd.sync.resp import Connection
+from mlcd.sync.flows import Flows
+from mlcd.sync.resp import Connection, Flow
 from mlcd.sync.store import as_bytes
 
 
@@ -77,20 +79,21 @@ def test_large_values_travel_between_arrays() -> None:
     import numpy as np
 
     with start_servers() as servers:
-        server = Connection(servers.url)
+        flow = Flow(servers.url)
+        flows = Flows([flow])
         sent = np.random.default_rng(0).random(300_000)
-        server.command("SET", "large", as_bytes(sent))
-        server.command("SET", "small", as_bytes(sent[:3]))
-        server.request("GET", "large")
-        server.request("GET", "none")
-        server.request("GET", "small")
-        server.flush()
-        server.catch_up()
-        got = np.zeros(300_000)
-        assert server.value_into(as_bytes(got))
+        flow.ask("SET", "large", as_bytes(sent))
+        flow.ask("SET", "small", as_bytes(sent[:3]))
+        got, few = np.zeros(300_000), np.zeros(3)
+        found: list[Any] = []
+        flow.ask("GET", "large", into=as_bytes(got), then=found.append)
+        flow.ask("GET", "none", into=as_bytes(got), then=found.append)
+        flow.ask("GET", "small", into=as_bytes(few), then=found.append)
+        flow.ask("MGET", "none", "small", then=found.append)
+        while len(found) < 4:
+            assert flows.turn(60)
         np.testing.assert_array_equal(got, sent)
-        assert not server.value_into(as_bytes(got))
-        assert server.value_into(as_bytes(got[10:13]))
-        np.testing.assert_array_equal(got[10:13], sent[:3])
-        assert server.ask("MGET", "none", "small")[0] is None
-        server.close()
+        np.testing.assert_array_equal(few, sent[:3])
+        assert found[1] is None
+        assert found[3] == [None, sent[:3].tobytes()]
+        flows.close()

@@ -83,8 +83,9 @@ class Group:
 
     @property
     def times(self) -> StepTimes:
-        """Seconds spent so far in each step of the synchronisation."""
-        return self._watch.times
+        """Seconds so far in each step of the synchronisation."""
+        under_way = self._store.times if self._store is not None else None
+        return under_way or self._watch.times
 
     def all_reduce(self, buffers: Sequence[Array] | Array, op: str = "sum") -> None:
         """Put the sum (mean, product, min or max) over all workers into each buffer."""
@@ -198,6 +199,8 @@ class Group:
                 raise SyncError("An earlier operation of this group has failed.", "Join the next generation.")
             try:
                 yield self._store
+                if self._store is not None:
+                    self._store.settle()
             except BaseException as error:
                 self._failure = error
                 raise

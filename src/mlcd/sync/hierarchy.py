@@ -7,8 +7,9 @@ Each worker aggregates one shard. In every round it
     uploads the sum                                         UL-aggr
     downloads the sums of the other shards                  DL-grad
 
-While the others' chunks of a round are on their way, the next round's are uploaded: in one turn of the loop a worker
-uploads round i, aggregates round i − 1 and collects round i − 2. Sums are taken in the order of the ranks, so they do not
+While the others' chunks of a round are on their way, the next rounds' are uploaded: in one turn of the loop a worker
+uploads round i, aggregates round i − LAG and collects round i − 2 × LAG. What it will need is told to the store in advance,
+so that it comes while the worker is busy with something else. Sums are taken in the order of the ranks, so they do not
 depend on who was first.
 """
 
@@ -21,10 +22,11 @@ import numpy as np
 
 from mlcd.sync.rounds import Array, Round, cut_into_chunks, shards
 from mlcd.sync.store import PIECE, RESULT, WINDOW, Bytes, ParameterStore, Patience, as_bytes
-from mlcd.sync.times import Stopwatch
+from mlcd.sync.times import DL_GRAD, DL_SHARD, UL_AGGR, UL_SHARD, Stopwatch
 
 _EMPTY: Array = np.empty(0, np.uint8)
 _CACHED_BYTES = 128 << 10  # summed while they are in the processor's cache
+_LAG = (WINDOW - 1) // 2  # rounds between upload and aggregation, and between aggregation and collection
 
 
 @dataclass(frozen=True)
@@ -51,22 +53,24 @@ class Exchange:
         self._others = [other for other in range(world_size) if other != rank]
         self._new_patience = new_patience
         self._watch = watch
-        self._scratch = np.empty(
-            (2, max(_CACHED_BYTES, store.parcel_bytes)), np.uint8
-        )  # the sum so far, and what comes in
+        self._sum = np.empty(max(_CACHED_BYTES, store.parcel_bytes), np.uint8)  # so far
+        self._incoming = np.empty((WINDOW, world_size - 1, store.parcel_bytes), np.uint8)
 
     def all_reduce(self, rounds: Sequence[Round], first: int, reduction: Reduction) -> None:
         """Put the combined values of all workers in the place of this worker's."""
         self._watch.start()
-        for turn in range(len(rounds) + 2):
+        for turn in range(len(rounds) + 2 * _LAG):
+            summed, collected = turn - _LAG, turn - 2 * _LAG
             if turn < len(rounds):
+                # What comes takes the place of what goes, but only the receiver of the one can have sent the other.
+                self._expect(RESULT, first + turn, self._of_others(rounds[turn]))
                 self._upload(rounds[turn], first + turn)
-            if 1 <= turn <= len(rounds):
-                chunks = rounds[turn - 1]
-                self._aggregate(chunks, first + turn - 1, reduction, chunks[self._rank])
-                self._upload_own(chunks, first + turn - 1)
-            if turn >= 2:
-                self._collect(rounds[turn - 2], first + turn - 2)
+            if 0 <= summed < len(rounds):
+                chunks = rounds[summed]
+                self._aggregate(chunks, first + summed, reduction, chunks[self._rank])
+                self._upload_own(chunks, first + summed)
+            if collected >= 0:
+                self._collect(rounds[collected], first + collected)
 
     def all_reduce_in_place(
         self, arrays_of_all: Callable[[], list[Array]], first: int, reduction: Reduction
@@ -77,42 +81,47 @@ class Exchange:
         """
         self._watch.start()
         self._tell_all(first)
-        self._watch.done("ul_shard_s")
+        self._watch.done(UL_SHARD)
         arrays = arrays_of_all()
         shard = shards(arrays[0].size, self._world_size)[self._rank]
         for chunks in zip(*(cut_into_chunks(array[shard], _CACHED_BYTES) for array in arrays), strict=True):
-            total = self._scratch[0, : chunks[0].nbytes].view(chunks[0].dtype)
+            total = self._sum[: chunks[0].nbytes].view(chunks[0].dtype)
             _combine(iter(chunks), self._world_size, reduction, total, total)
-            self._watch.done("dl_shard_s")
+            self._watch.done(DL_SHARD)
             for chunk in chunks:
                 chunk[:] = total
-            self._watch.done("ul_aggr_s")
+            self._watch.done(UL_AGGR)
         self._tell_all(first + 1)
-        self._watch.done("dl_grad_s")
+        self._watch.done(DL_GRAD)
 
     def reduce_scatter(
         self, rounds: Sequence[Round], first: int, reduction: Reduction, into: Sequence[Array]
     ) -> None:
         """Put the combined values of this worker's own shard into chunks of its size."""
         self._watch.start()
-        for turn in range(len(rounds) + 1):
+        for turn in range(len(rounds) + _LAG):
+            summed = turn - _LAG
             if turn < len(rounds):
                 self._upload(rounds[turn], first + turn)
-            if turn >= 1:
-                self._aggregate(rounds[turn - 1], first + turn - 1, reduction, into[turn - 1])
+            if summed >= 0:
+                self._aggregate(rounds[summed], first + summed, reduction, into[summed])
 
     def all_gather(self, rounds: Sequence[Round], first: int) -> None:
         """Put every worker's own chunks in their places here."""
         self._watch.start()
-        for turn in range(len(rounds) + 1):
+        for turn in range(len(rounds) + _LAG):
+            collected = turn - _LAG
             if turn < len(rounds):
+                self._expect(RESULT, first + turn, self._of_others(rounds[turn]))
                 self._upload_own(rounds[turn], first + turn)
-            if turn >= 1:
-                self._collect(rounds[turn - 1], first + turn - 1)
+            if collected >= 0:
+                self._collect(rounds[collected], first + collected)
 
     def broadcast(self, chunks: Sequence[Array], first: int, root: int) -> None:
         """Put the root's chunks in the place of this worker's; one number more is used to let all know that all have them."""
         lag = WINDOW - 1
+        for number, chunk in enumerate(chunks if self._rank != root else (), first):
+            self._store.expect(RESULT, number, [root], [as_bytes(chunk)])
         for turn in range(len(chunks) + lag):
             if turn < len(chunks) and self._rank == root:
                 self._store.publish(first + turn, as_bytes(chunks[turn]))
@@ -138,30 +147,39 @@ class Exchange:
         self._receive(RESULT, number, self._others, [_EMPTY] * len(self._others))
 
     def _upload(self, chunks: Round, number: int) -> None:
+        self._expect(PIECE, number, self._places(chunks, number))
         self._store.send(number, {other: as_bytes(chunks[other]) for other in self._others})
-        self._watch.done("ul_shard_s")
+        self._watch.done(UL_SHARD)
 
     def _aggregate(self, chunks: Round, number: int, reduction: Reduction, into: Array) -> None:
         mine = chunks[self._rank]
-        so_far, place = (row[: mine.nbytes] for row in self._scratch)
-        places = [place] * len(self._others)
-        if self._rank:
-            places[0] = so_far  # the first to come stays until the second is added to it
-        arriving = self._store.receive(PIECE, number, self._others, places, self._new_patience())
+        arriving = self._store.receive(
+            PIECE, number, self._others, self._places(chunks, number), self._new_patience()
+        )
         parts = (
             mine if rank == self._rank else next(arriving).view(mine.dtype)
             for rank in range(self._world_size)
         )
-        _combine(parts, self._world_size, reduction, so_far.view(mine.dtype), into)
-        self._watch.done("dl_shard_s")
+        _combine(parts, self._world_size, reduction, self._sum[: mine.nbytes].view(mine.dtype), into)
+        self._watch.done(DL_SHARD)
 
     def _upload_own(self, chunks: Round, number: int) -> None:
         self._store.publish(number, as_bytes(chunks[self._rank]))
-        self._watch.done("ul_aggr_s")
+        self._watch.done(UL_AGGR)
 
     def _collect(self, chunks: Round, number: int) -> None:
-        self._receive(RESULT, number, self._others, [as_bytes(chunks[other]) for other in self._others])
-        self._watch.done("dl_grad_s")
+        self._receive(RESULT, number, self._others, self._of_others(chunks))
+        self._watch.done(DL_GRAD)
+
+    def _places(self, chunks: Round, number: int) -> list[Bytes]:
+        """Where the others' chunks of this worker's shard go."""
+        return list(self._incoming[number % WINDOW, :, : chunks[self._rank].nbytes])
+
+    def _of_others(self, chunks: Round) -> list[Bytes]:
+        return [as_bytes(chunks[other]) for other in self._others]
+
+    def _expect(self, kind: int, number: int, into: Sequence[Bytes]) -> None:
+        self._store.expect(kind, number, self._others, into)
 
     def _receive(self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes]) -> None:
         for _ in self._store.receive(kind, number, sources, into, self._new_patience()):
@@ -169,7 +187,7 @@ class Exchange:
 
 
 def _combine(parts: Iterator[Array], count: int, reduction: Reduction, so_far: Array, into: Array) -> None:
-    """The parts in their order, combined into an array; so_far may be the first of them."""
+    """The parts in their order, combined into an array; so_far is of its size."""
     total = next(parts)
     for index in range(1, count):
         total = reduction.combine(total, next(parts), out=into if index == count - 1 else so_far)

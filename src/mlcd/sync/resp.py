@@ -1,14 +1,16 @@
-"""A Redis or Valkey connection that moves large values without copying them.
+"""Connections to Redis or Valkey that never block, and move large values without copying them.
 
-Values are sent from the caller's memory and received into it. Commands are sent without waiting for their replies; the
-replies are read, in order, when one of them is of interest. Errors of the skipped ones are raised then.
+Values are sent from the caller's memory and received into it. What is queued goes out as fast as the network takes it, and
+every reply is handed to whoever asked for it, in their order. Connection waits for each reply, for all that is not urgent.
 """
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Union
 from urllib.parse import unquote, urlsplit
 
@@ -20,59 +22,120 @@ from mlcd.sync.store import Bytes
 
 Argument = Union[bytes, int, str, "Bytes"]
 Reply = Any  # bytes, int, None, or a list of replies
+Handler = Callable[[Reply], None]
+Reading = Generator[None, None, Any]  # goes on when there is more to read
 
+PATIENCE_S = 60.0  # with a server that does not answer
 _SMALL = 4096  # bytes read ahead when looking for the head of a reply
 _LARGE = 16384  # arguments from here on are sent from where they lie
+_WORTH_WAKING = 256 << 10  # bytes that have come
 _MOST_PARTS = 512  # of one call of sendmsg; the kernel takes 1024
-_SOCKET_BUFFER = 1 << 20  # bytes on their way, so that both directions are in use at a time
+_SOCKET_BUFFER = 1 << 20  # bytes on their way
+_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Connection:
-    """One connection to one server."""
+    """One connection to one server, for one question at a time."""
 
-    def __init__(self, url: str, timeout_s: float = 60.0) -> None:
-        self.name, self._socket = _connect(url, timeout_s)
-        self._parts: list[Any] = []  # of commands not sent yet
-        self._small = bytearray()
-        self._ahead = bytearray()  # read but not looked at
-        self._skipped = 0  # replies that nobody is interested in
-        _sign_in(self, url)
-
-    def command(self, *arguments: Argument) -> None:
-        """Queue a command whose reply is of no interest unless it is an error."""
-        self._queue(arguments)
-        self._skipped += 1
-
-    def flush(self) -> None:
-        """Send what is queued."""
-        self._end_small()
-        parts, self._parts = self._parts, []
-        try:
-            for start in range(0, len(parts), _MOST_PARTS):
-                _send_all(self._socket, parts[start : start + _MOST_PARTS])
-        except OSError as error:
-            raise self._lost(error) from error
+    def __init__(self, url: str, timeout_s: float = PATIENCE_S) -> None:
+        self._flow = Flow(url, timeout_s)
+        self._timeout_s = timeout_s
 
     def ask(self, *arguments: Argument) -> Reply:
         """Send a command and give its reply."""
-        self.request(*arguments)
-        self.flush()
-        self.catch_up()
-        return self.reply()
+        replies: list[Reply] = []
+        self._flow.ask(*arguments, then=replies.append)
+        while not replies:
+            self._flow.send()
+            self._await()
+            self._flow.receive()
+        return replies[0]
 
-    def request(self, *arguments: Argument) -> None:
-        """Queue a command whose reply will be read with reply() or value_into()."""
-        self._queue(arguments)
+    def close(self) -> None:
+        """Hang up; twice is quiet."""
+        self._flow.socket.close()
 
-    def catch_up(self) -> None:
-        """Read the replies that nobody is interested in, up to here."""
-        while self._skipped:
-            self._skipped -= 1
-            self.reply()
+    def _await(self) -> None:
+        poll = select.poll()
+        poll.register(self._flow.socket, select.POLLIN | (select.POLLOUT if self._flow.sending else 0))
+        if not poll.poll(self._timeout_s * 1000):
+            raise _lost(self._flow.name, TimeoutError("timed out"))
 
-    def reply(self) -> Reply:
-        """The next reply."""
-        line = self._line()
+
+class Flow:
+    """One connection."""
+
+    def __init__(self, url: str, timeout_s: float = PATIENCE_S) -> None:
+        self.name, self.socket = _connect(url, timeout_s)
+        self._writer = _Writer()
+        self._parts: deque[memoryview] = deque()  # on their way out
+        self._ahead = bytearray()  # read but not looked at
+        self._due: deque[tuple[Bytes | None, Handler | None]] = deque()  # replies, in their order
+        self._woken_at = 1  # bytes that have come
+        self._reading = self._read_replies()
+        self._sign_in(url)
+
+    @property
+    def sending(self) -> bool:
+        """Whether there is something to send."""
+        return bool(self._parts)
+
+    def ask(self, *arguments: Argument, then: Handler | None = None, into: Bytes | None = None) -> None:
+        """Queue a command; its reply is handed on, or is a value that is read into an array (None: there is no such key)."""
+        self._writer.add(arguments)
+        self._due.append((into, then))
+
+    def send(self) -> bool:
+        """Send what the network takes now; whether it took anything."""
+        self._parts.extend(self._writer.take())
+        sent = 0
+        try:
+            while self._parts:
+                sent += self._send_some()
+        except _WOULD_BLOCK:
+            pass
+        except OSError as error:
+            raise _lost(self.name, error) from error
+        return sent > 0
+
+    def receive(self) -> None:
+        """Take what has come."""
+        next(self._reading)
+
+    def _sign_in(self, url: str) -> None:
+        address = urlsplit(url)
+        if address.password:
+            user = [unquote(address.username)] if address.username else []
+            self.ask("AUTH", *user, unquote(address.password))
+
+    def _send_some(self) -> int:
+        first = self._parts[0]
+        if isinstance(self.socket, ssl.SSLSocket):
+            sent = self.socket.send(first)
+        else:
+            sent = self.socket.sendmsg(
+                [self._parts[each] for each in range(min(len(self._parts), _MOST_PARTS))]
+            )
+        left = sent
+        while self._parts and left >= len(self._parts[0]):
+            left -= len(self._parts.popleft())
+        if left:
+            self._parts[0] = self._parts[0][left:]
+        return sent
+
+    def _read_replies(self) -> Reading:
+        while True:
+            while not self._due:
+                self._wake_at(1)
+                yield
+            into, then = self._due[0]
+            reply = yield from (self._reply() if into is None else self._value(into))
+            self._due.popleft()
+            if then is not None:
+                then(reply)
+
+    def _reply(self) -> Reading:
+        line = yield from self._line()
         kind, rest = line[:1], line[1:]
         if kind == b"+":
             return rest
@@ -83,27 +146,79 @@ class Connection:
         size = int(rest)
         if size < 0:
             return None
-        return self._bulk(size) if kind == b"$" else [self.reply() for _ in range(size)]
+        if kind == b"$":
+            return (yield from self._bulk(size))
+        replies = []
+        for _ in range(size):
+            replies.append((yield from self._reply()))
+        return replies
 
-    def value_into(self, into: Bytes) -> bool:
-        """Read a value, the next reply, into an array of just its size; False where there is no such key."""
-        line = self._line()
+    def _value(self, into: Bytes) -> Reading:
+        line = yield from self._line()
         if line[:1] == b"-":
             raise _refused(self.name, line[1:].decode(errors="replace"))
         size = int(line[1:])
         if size < 0:
-            return False
+            return None
         if size != into.nbytes:
             raise SyncError(f"A parcel of {size} bytes came from {self.name} where {into.nbytes} were due.")
-        self._fill(into.data)
-        self._fill(memoryview(bytearray(2)))
-        return True
+        yield from self._fill(into.data)
+        yield from self._fill(memoryview(bytearray(2)))
+        return into
 
-    def close(self) -> None:
-        """Hang up; twice is quiet."""
-        self._socket.close()
+    def _line(self) -> Reading:
+        while (end := self._ahead.find(b"\r\n")) < 0:
+            more = bytearray(_SMALL)
+            count = yield from self._some(memoryview(more))
+            self._ahead += more[:count]
+        line = bytes(self._ahead[:end])
+        del self._ahead[: end + 2]
+        return line
 
-    def _queue(self, arguments: Sequence[Argument]) -> None:
+    def _bulk(self, size: int) -> Reading:
+        whole = bytearray(size + 2)
+        yield from self._fill(memoryview(whole))
+        return bytes(whole[:size])
+
+    def _fill(self, into: memoryview) -> Reading:
+        done = min(len(self._ahead), len(into))
+        into[:done] = self._ahead[:done]
+        del self._ahead[:done]
+        while done < len(into):
+            done += yield from self._some(into[done:])
+
+    def _wake_at(self, due: int) -> None:
+        """Be woken when there is enough to be worth it, not with every packet."""
+        enough = 1 if isinstance(self.socket, ssl.SSLSocket) or due <= _SMALL else min(due, _WORTH_WAKING)
+        if enough != self._woken_at:
+            self._woken_at = enough
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, enough)
+
+    def _some(self, into: memoryview) -> Reading:
+        """Read at least one byte, as soon as there is one."""
+        while True:
+            try:
+                count = self.socket.recv_into(into)
+            except _WOULD_BLOCK:
+                self._wake_at(len(into))
+                yield
+                continue
+            except OSError as error:
+                raise _lost(self.name, error) from error
+            if not count:
+                raise _lost(self.name, ConnectionResetError("it hung up"))
+            return count
+
+
+class _Writer:
+    """Puts commands into few pieces of memory; large arrays stay where they are."""
+
+    def __init__(self) -> None:
+        self._parts: list[Any] = []
+        self._small = bytearray()
+
+    def add(self, arguments: Sequence[Argument]) -> None:
+        """One more command."""
         small = self._small
         small += b"*%d\r\n" % len(arguments)
         for argument in arguments:
@@ -114,6 +229,12 @@ class Connection:
             else:
                 raw = argument if isinstance(argument, bytes) else str(argument).encode()
                 small += b"$%d\r\n%b\r\n" % (len(raw), raw)
+
+    def take(self) -> list[memoryview]:
+        """All that was added since the last time."""
+        self._end_small()
+        parts, self._parts = self._parts, []
+        return [memoryview(part) for part in parts]
 
     def _add_array(self, array: Bytes) -> bytearray:
         if array.nbytes < _LARGE:
@@ -128,43 +249,6 @@ class Connection:
             self._parts.append(self._small)
             self._small = bytearray()
 
-    def _line(self) -> bytes:
-        while (end := self._ahead.find(b"\r\n")) < 0:
-            self._ahead += self._read(_SMALL)
-        line = bytes(self._ahead[:end])
-        del self._ahead[: end + 2]
-        return line
-
-    def _bulk(self, size: int) -> bytes:
-        whole = bytearray(size + 2)
-        self._fill(memoryview(whole))
-        return bytes(whole[:size])
-
-    def _fill(self, into: memoryview) -> None:
-        done = min(len(self._ahead), len(into))
-        into[:done] = self._ahead[:done]
-        del self._ahead[:done]
-        try:
-            while done < len(into):
-                count = self._socket.recv_into(into[done:])
-                if not count:
-                    raise ConnectionResetError("it hung up")
-                done += count
-        except OSError as error:
-            raise self._lost(error) from error
-
-    def _read(self, most: int) -> bytes:
-        try:
-            data = self._socket.recv(most)
-            if not data:
-                raise ConnectionResetError("it hung up")
-            return data
-        except OSError as error:
-            raise self._lost(error) from error
-
-    def _lost(self, error: OSError) -> StoreLost:
-        return _lost(self.name, error)
-
 
 def _connect(url: str, timeout_s: float) -> tuple[str, socket.socket]:
     address = urlsplit(url)
@@ -176,32 +260,15 @@ def _connect(url: str, timeout_s: float) -> tuple[str, socket.socket]:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
         if address.scheme == "rediss":
-            return f"{host}:{port}", ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+            plain = ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+        plain.setblocking(False)
         return f"{host}:{port}", plain
     except OSError as error:
         raise _lost(f"{host}:{port}", error) from error
 
 
-def _sign_in(connection: Connection, url: str) -> None:
-    address = urlsplit(url)
-    if address.password:
-        user = [unquote(address.username)] if address.username else []
-        connection.ask("AUTH", *user, unquote(address.password))
-
-
-def _send_all(to: socket.socket, parts: list[Any]) -> None:
-    if isinstance(to, ssl.SSLSocket):
-        for part in parts:
-            to.sendall(part)
-        return
-    sent = to.sendmsg(parts)
-    for part in parts:
-        if sent < len(part):
-            to.sendall(memoryview(part)[sent:])
-        sent = max(0, sent - len(part))
-
-
 def _lost(name: str, error: OSError) -> StoreLost:
+    """What a broken connection is reported as."""
     return StoreLost(
         f"The parameter store at {name} cannot be reached: {error}.",
         "Start it again, then a new generation of workers.",
@@ -209,6 +276,7 @@ def _lost(name: str, error: OSError) -> StoreLost:
 
 
 def _refused(name: str, message: str) -> SyncError:
+    """What a server's error is reported as."""
     if message.startswith("OOM"):
         return StoreFull(
             f"The parameter store at {name} is out of memory.",

@@ -28,6 +28,7 @@ from mlcd.sync.buffers import SharedBuffers
 from mlcd.sync.errors import StaleWorker
 from mlcd.sync.segment import NOTICE_BYTES, Segment
 from mlcd.sync.store import PIECE, SLOTS, Bytes, Member, Patience, been_here, best_parcel
+from mlcd.sync.times import StepTimes
 
 _SHARED = Path("/dev/shm")  # noqa: S108  # shared memory with a name is what this is about
 _NOTICE = struct.Struct("<dI")
@@ -40,6 +41,8 @@ Counters = npt.NDArray[np.uint64]
 
 class SharedMemoryStore:
     """Parcels in slots of shared memory, flags as counters."""
+
+    times: StepTimes | None = None
 
     def __init__(self, url_name: str, member: Member) -> None:
         self._me, self._world_size = member.rank, member.world_size
@@ -69,6 +72,12 @@ class SharedMemoryStore:
         self._fence()
         segment.published[self._me] = number + 1
         self._wake(range(self._world_size))
+
+    def settle(self) -> None:
+        """A parcel is copied as it is offered."""
+
+    def expect(self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes]) -> None:
+        """It lies in shared memory, and is read there."""
 
     def receive(
         self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes], patience: Patience

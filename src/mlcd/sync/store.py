@@ -21,12 +21,13 @@ import numpy.typing as npt
 
 from mlcd.errors import UserError
 from mlcd.sync.errors import SyncError
+from mlcd.sync.times import StepTimes
 
 Bytes = npt.NDArray[np.uint8]
 
 PIECE = 0
 RESULT = 1
-WINDOW = 3
+WINDOW = 5
 SLOTS = 2 * WINDOW
 LINE = 64  # bytes of a cache line
 ROUND_BYTES = 4 << 20  # of one worker in one round, at best
@@ -74,11 +75,21 @@ class ParameterStore(Protocol):
     def buffers(self) -> Buffers | None:
         """Memory that all workers share, where the store has some."""
 
+    @property
+    def times(self) -> StepTimes | None:
+        """How long parcels were under way, where they travel while the worker does something else."""
+
     def send(self, number: int, pieces: Mapping[int, Bytes]) -> None:
-        """Offer a PIECE to each of these workers. The arrays may be reused at once."""
+        """Offer a PIECE to each of these workers. The arrays are left alone until they are settled."""
 
     def publish(self, number: int, result: Bytes) -> None:
-        """Offer a RESULT to all other workers. The array may be reused at once."""
+        """Offer a RESULT to all other workers. The array is left alone until it is settled."""
+
+    def settle(self) -> None:
+        """Return when all that was offered has been sent: the arrays may be reused."""
+
+    def expect(self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes]) -> None:
+        """Tell where parcels will be received into, so that they come as soon as they are there."""
 
     def receive(
         self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes], patience: Patience

@@ -1,31 +1,57 @@
 """The parameter store in Redis or Valkey servers, reachable from wherever functions run.
 
-    mlcd:<name>:generation                                        the newest that was joined
-    mlcd:<name>:<generation>:piece:<number>:<source>:<receiver>   a parcel for one worker
-    mlcd:<name>:<generation>:result:<number>:<source>             a parcel for all
-    mlcd:<name>:<generation>:inbox:<rank>                         a stream: the flags of what has come for this worker
-    mlcd:<name>:<generation>:notice:<rank>                        a notice, which expires
-    mlcd:<name>:<generation>:member:<rank>                        this worker has been here
+    mlcd:<group>:generation                                        the newest that was joined
+    mlcd:<group>:<generation>:piece:<number>:<source>:<receiver>   a parcel for one worker
+    mlcd:<group>:<generation>:result:<number>:<source>             a parcel for all
+    mlcd:<group>:<generation>:inbox:<rank>                         a stream: the flags of what has come for this worker
+    mlcd:<group>:<generation>:notice:<rank>                        a notice, which expires
+    mlcd:<group>:<generation>:member:<rank>                        this worker has been here
 
-A parcel is written first, then its flag, in one go; so a flag that is seen stands for a parcel that is there. The receiver
-sleeps in the server until a flag comes. Flags are read, not taken: a worker that is restarted reads them again.
-With several servers, what a worker aggregates is all on one of them: its rank modulo their number.
+A parcel is written first, then its flag, in one go; so a flag that is seen stands for a parcel that is there. Flags are
+read, not taken: a worker that is restarted reads them again. Everything expires, in case that nobody removes it.
+
+With several servers, what a worker aggregates is all on one of them: its rank modulo their number. To each server a worker
+has three connections, so that nothing waits behind something else: parcels go up on one, come down on another, and the
+third sleeps in the server until a flag comes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import struct
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from mlcd.sync.errors import StaleWorker, StoreLost
-from mlcd.sync.resp import Connection
+from mlcd.sync.flows import Flows
+from mlcd.sync.resp import PATIENCE_S, Connection, Flow, Reply
 from mlcd.sync.store import PIECE, RESULT, SLOTS, Buffers, Bytes, Member, Patience, been_here, best_parcel
+from mlcd.sync.times import DL_GRAD, DL_SHARD, UL_AGGR, UL_SHARD, Meter, StepTimes
 
 _INLINE_BYTES = 1024  # what is not larger travels with its flag
+_ASKED_BYTES = (
+    2 << 20
+)  # of one server at a time: what it has to keep for this worker until the network takes it
 _LIFETIME_S = 6 * 3600  # of what killed workers leave
+_RENEW_S = _LIFETIME_S / 6
 _FLAG = struct.Struct("<B?QI")  # kind, whether the parcel follows, number, source
+_OWN = ("inbox", "notice", "member")  # keys of each worker
+
+Parcel = tuple[int, int, int]  # kind, number, source
+
+
+@dataclass
+class _Server:
+    """The connections to one server, and what is to come from it."""
+
+    up: Flow
+    down: Flow
+    bell: Flow
+    last_flag: bytes = b"0"
+    wanted: deque[Parcel] = field(default_factory=deque)  # they are there, and not asked for yet
+    asked_bytes: int = 0
 
 
 class ValkeyStore:
@@ -38,156 +64,214 @@ class ValkeyStore:
         self._generation = member.generation
         self._root = f"mlcd:{member.name}"
         self._keys = f"{self._root}:{member.generation}"
-        self._servers = [Connection(each.strip()) for each in url.split(",")]
-        self.parcel_bytes = best_parcel(member.world_size, len(self._servers))
-        self._last_flag = [b"0"] * len(self._servers)
-        self._arrived: dict[tuple[int, int], dict[int, bytes | None]] = {}  # None: to be fetched
+        urls = [each.strip() for each in url.split(",")]
+        self._control = Connection(urls[0])
+        self._enter(urls, member.position)
+        self._servers = [_Server(Flow(each), Flow(each), Flow(each)) for each in urls]
+        self._flows = Flows(
+            flow for server in self._servers for flow in (server.up, server.down, server.bell)
+        )
+        self.parcel_bytes = best_parcel(member.world_size, len(urls))
+        self._meter = Meter()
+        self._places: dict[Parcel, Bytes] = {}
+        self._flagged: dict[Parcel, bytes | None] = {}  # not expected yet; None: to be fetched
+        self._arrived: set[Parcel] = set()
         self._newest = {PIECE: member.position - 1, RESULT: member.position - 1}  # received of each kind
-        self._written: deque[tuple[int, Connection, str]] = deque()
-        self._enter(member.position)
+        self._written: deque[tuple[int, _Server, str]] = deque()
+        self._renewed_s = time.monotonic()
+        for server in self._servers:
+            self._listen(server)
+
+    @property
+    def times(self) -> StepTimes:
+        return self._meter.times
 
     def send(self, number: int, pieces: Mapping[int, Bytes]) -> None:
         self._remove_read(number)
-        for receiver, piece in pieces.items():
+        after = sorted(pieces, key=lambda receiver: (receiver - self._me) % self._world_size)
+        for receiver in after:  # everybody begins with another, so that nobody gets all at once
             key = f"{self._keys}:piece:{number}:{self._me}:{receiver}"
-            self._offer(self._servers[self._home(receiver)], PIECE, number, key, piece, [receiver])
-        self._flush()
+            self._offer(self._home(receiver), PIECE, number, key, pieces[receiver], [receiver])
+        self._flows.send()
 
     def publish(self, number: int, result: Bytes) -> None:
         self._remove_read(number)
         others = [rank for rank in range(self._world_size) if rank != self._me]
         key = f"{self._keys}:result:{number}:{self._me}"
-        self._offer(self._servers[self._home(self._me)], RESULT, number, key, result, others)
-        self._flush()
+        self._offer(self._home(self._me), RESULT, number, key, result, others)
+        self._flows.send()
+
+    def expect(self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes]) -> None:
+        for source, place in zip(sources, into, strict=True):
+            parcel = (kind, number, source)
+            self._places[parcel] = place
+            if parcel in self._flagged:
+                self._take(parcel, self._flagged.pop(parcel))
 
     def receive(
         self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes], patience: Patience
     ) -> Iterator[Bytes]:
-        homes = [self._home(self._me if kind == PIECE else source) for source in sources]
-        for home in sorted(set(homes)):
-            here = [source for source, its_home in zip(sources, homes, strict=True) if its_home == home]
-            self._await_flags(kind, number, home, here, patience)
-        arrived = self._arrived.pop((kind, number), {})
+        parcels = [(kind, number, source) for source in sources]
+        unexpected = [pair for pair in zip(parcels, into, strict=True) if pair[0] not in self._places]
+        for (_, _, source), place in unexpected:
+            self.expect(kind, number, [source], [place])
+        for parcel in parcels:
+            while parcel not in self._arrived:
+                if not self._flows.turn(patience.slice_s):
+                    patience.waited([each[2] for each in parcels if each not in self._arrived])
+            self._arrived.remove(parcel)
+            yield self._places.pop(parcel)
         self._newest[kind] = number
-        self._request(
-            kind, number, [pair for pair in zip(sources, homes, strict=True) if arrived[pair[0]] is None]
-        )
-        for source, home, place in zip(sources, homes, into, strict=True):
-            self._fetch(self._servers[home], arrived[source], place)
-            yield place
+
+    def settle(self) -> None:
+        while self._flows.sending:
+            if not self._flows.turn(PATIENCE_S):
+                raise StoreLost(f"The parameter store has taken nothing for {PATIENCE_S:g} s.")
 
     def post(self, notice: str, seconds: float) -> None:
         key = f"{self._keys}:notice:{self._me}"
-        self._servers[0].ask("SET", key, notice, "PX", max(1, int(seconds * 1000)))
+        self._control.ask("SET", key, notice, "PX", max(1, int(seconds * 1000)))
 
     def notices(self) -> dict[int, str]:
-        found = self._servers[0].ask(
+        found = self._control.ask(
             "MGET", *(f"{self._keys}:notice:{rank}" for rank in range(self._world_size))
         )
         return {rank: raw.decode() for rank, raw in enumerate(found) if raw is not None}
 
     def newest_generation(self) -> int:
-        return int(float(self._servers[0].ask("ZSCORE", f"{self._root}:generation", "newest") or 0))
+        return int(float(self._control.ask("ZSCORE", f"{self._root}:generation", "newest") or 0))
 
     def close(self, orderly: bool) -> None:
         with contextlib.suppress(StoreLost):  # what is to be removed is gone
             if orderly:
                 self._remove_own()
-        for server in self._servers:
-            server.close()
+        self._flows.close()
+        self._control.close()
 
-    def _enter(self, position: int) -> None:
+    def _enter(self, urls: Sequence[str], position: int) -> None:
         before = self.newest_generation()
-        self._servers[0].ask("ZADD", f"{self._root}:generation", "GT", self._generation, "newest")
+        self._control.ask("ZADD", f"{self._root}:generation", "GT", self._generation, "newest")
+        self._control.ask("EXPIRE", f"{self._root}:generation", _LIFETIME_S)
         if before > self._generation:
             raise StaleWorker(f"Generation {before} has begun; this worker is of {self._generation}.")
-        if not self._servers[0].ask("SET", f"{self._keys}:member:{self._me}", 1, "NX") and not position:
+        member = f"{self._keys}:member:{self._me}"
+        if not self._control.ask("SET", member, 1, "NX", "EX", _LIFETIME_S) and not position:
             raise been_here(self._me, self._generation)
-        for server in self._servers if self._me == 0 and self._generation else ():
-            self._remove_older(server)
+        for url in urls if self._me == 0 and self._generation else ():
+            remove_keys(url, self._root, self._generation)
 
-    def _home(self, rank: int) -> int:
-        return rank % len(self._servers)
+    def _home(self, rank: int) -> _Server:
+        return self._servers[rank % len(self._servers)]
 
     def _offer(
-        self, server: Connection, kind: int, number: int, key: str, parcel: Bytes, receivers: Sequence[int]
+        self, server: _Server, kind: int, number: int, key: str, parcel: Bytes, receivers: Sequence[int]
     ) -> None:
         """Write a parcel and raise its flags, all or nothing: a full store must not take the one without the other."""
-        inline = parcel.nbytes <= _INLINE_BYTES
+        step = UL_SHARD if kind == PIECE else UL_AGGR
+        up, inline = server.up, parcel.nbytes <= _INLINE_BYTES
+        self._meter.begin(step)
+        up.ask("MULTI")
         if not inline:
-            server.command("MULTI")
-            server.command("SET", key, parcel, "EX", _LIFETIME_S)
+            up.ask("SET", key, parcel, "EX", _LIFETIME_S)
             self._written.append((number, server, key))
         flag = _FLAG.pack(kind, inline, number, self._me) + (parcel.tobytes() if inline else b"")
         kept = 4 * SLOTS * max(8, self._world_size)  # at most 2 × SLOTS × workers can be unread
         for receiver in receivers:
-            server.command("XADD", f"{self._keys}:inbox:{receiver}", "MAXLEN", "~", kept, "*", "", flag)
-        if not inline:
-            server.command("EXEC")
+            up.ask("XADD", f"{self._keys}:inbox:{receiver}", "MAXLEN", "~", kept, "*", "", flag)
+        up.ask("EXEC", then=lambda _: self._meter.end(step))
 
     def _remove_read(self, number: int) -> None:
         """Remove what everybody has read, as number is about to be sent."""
         while self._written and self._written[0][0] <= number - SLOTS:
             _, server, key = self._written.popleft()
-            server.command("UNLINK", key)
+            server.up.ask("UNLINK", key)
+        if time.monotonic() - self._renewed_s > _RENEW_S:
+            self._renew()
 
-    def _flush(self) -> None:
+    def _renew(self) -> None:
+        """Put off the expiry of what has to last as long as this worker."""
+        self._renewed_s = time.monotonic()
+        lasting = (f"{self._root}:generation", *(f"{self._keys}:{own}:{self._me}" for own in _OWN))
         for server in self._servers:
-            server.flush()
+            for key in lasting:
+                server.up.ask("EXPIRE", key, _LIFETIME_S)
 
-    def _await_flags(
-        self, kind: int, number: int, home: int, sources: Sequence[int], patience: Patience
-    ) -> None:
-        arrived = self._arrived.setdefault((kind, number), {})
-        while missing := [source for source in sources if source not in arrived]:
-            if not self._read_inbox(home, patience.slice_s):
-                patience.waited(missing)
-
-    def _read_inbox(self, home: int, most_s: float) -> bool:
-        """Take note of new flags, and sleep until there are some; False where none came."""
+    def _listen(self, server: _Server) -> None:
+        """Sleep in the server until flags come."""
         inbox = f"{self._keys}:inbox:{self._me}"
-        wait_ms = max(1, int(most_s * 1000))
-        found = self._servers[home].ask(
-            "XREAD", "COUNT", 1000, "BLOCK", wait_ms, "STREAMS", inbox, self._last_flag[home]
+        server.bell.ask(
+            *("XREAD", "COUNT", 1000, "BLOCK", 0, "STREAMS", inbox, server.last_flag),
+            then=lambda found: self._heard(server, found),
         )
-        for entry, (_, flag) in found[0][1] if found else ():
-            self._last_flag[home] = entry
+
+    def _heard(self, server: _Server, found: Reply) -> None:
+        if server.last_flag == b"0":
+            server.bell.ask("EXPIRE", f"{self._keys}:inbox:{self._me}", _LIFETIME_S)
+        for entry, (_, flag) in found[0][1]:
+            server.last_flag = entry
             kind, inline, number, source = _FLAG.unpack_from(flag)
-            if number > self._newest[kind]:
-                self._arrived.setdefault((kind, number), {})[source] = flag[_FLAG.size :] if inline else None
-        return bool(found)
+            parcel, content = (kind, number, source), flag[_FLAG.size :] if inline else None
+            if parcel in self._places:
+                self._take(parcel, content)
+            elif number > self._newest[kind]:
+                self._flagged[parcel] = content
+        self._listen(server)
 
-    def _request(self, kind: int, number: int, parcels: Sequence[tuple[int, int]]) -> None:
-        """Ask for all parcels at once; their values are read one by one."""
-        for source, home in parcels:
-            key = f"piece:{number}:{source}:{self._me}" if kind == PIECE else f"result:{number}:{source}"
-            self._servers[home].request("GET", f"{self._keys}:{key}")
-        for home in sorted({home for _, home in parcels}):
-            self._servers[home].flush()
-            self._servers[home].catch_up()
-
-    def _fetch(self, server: Connection, inline: bytes | None, place: Bytes) -> None:
+    def _take(self, parcel: Parcel, inline: bytes | None) -> None:
+        """Put a parcel where it is expected, now or when it has come."""
         if inline is not None:
-            place.data[:] = inline
-        elif not server.value_into(place):
-            raise StoreLost(
-                f"A parcel is gone from the parameter store at {server.name}.",
-                "Either the store was emptied, or a newer generation has begun.",
-            )
+            self._places[parcel].data[:] = inline
+            self._arrived.add(parcel)
+            return
+        kind, _, source = parcel
+        server = self._home(self._me if kind == PIECE else source)
+        server.wanted.append(parcel)
+        self._ask_for_wanted(server)
+
+    def _ask_for_wanted(self, server: _Server) -> None:
+        while server.wanted and server.asked_bytes < _ASKED_BYTES:
+            self._ask_for(server, server.wanted.popleft())
+
+    def _ask_for(self, server: _Server, parcel: Parcel) -> None:
+        kind, number, source = parcel
+        step, place = DL_SHARD if kind == PIECE else DL_GRAD, self._places[parcel]
+
+        def come(value: Reply) -> None:
+            if value is None:
+                raise StoreLost(
+                    f"A parcel is gone from the parameter store at {server.down.name}.",
+                    "Either the store was emptied, or a newer generation has begun.",
+                )
+            self._meter.end(step)
+            server.asked_bytes -= place.nbytes
+            self._arrived.add(parcel)
+            self._ask_for_wanted(server)
+
+        key = f"piece:{number}:{source}:{self._me}" if kind == PIECE else f"result:{number}:{source}"
+        self._meter.begin(step)
+        server.asked_bytes += place.nbytes
+        server.down.ask("GET", f"{self._keys}:{key}", into=place, then=come)
 
     def _remove_own(self) -> None:
+        done: list[Reply] = []
         self._remove_read(self._written[-1][0] + SLOTS if self._written else 0)
         for server in self._servers:
-            server.ask("UNLINK", *(f"{self._keys}:{own}:{self._me}" for own in ("inbox", "notice", "member")))
+            server.up.ask("UNLINK", *(f"{self._keys}:{own}:{self._me}" for own in _OWN), then=done.append)
+        while len(done) < len(self._servers) and self._flows.turn(PATIENCE_S):
+            pass
 
-    def _remove_older(self, server: Connection) -> None:
-        """Remove what earlier generations have left."""
-        cursor = b"0"
-        while True:
-            cursor, keys = server.ask("SCAN", cursor, "MATCH", f"{self._root}:*", "COUNT", 1000)
-            numbers = [(key, key.decode()[len(self._root) + 1 :].partition(":")[0]) for key in keys]
-            old = [key for key, number in numbers if number.isdigit() and int(number) < self._generation]
-            if old:
-                server.ask("UNLINK", *old)
-            if cursor == b"0":
-                return
+
+def remove_keys(url: str, root: str, before: int | None = None) -> None:
+    """Remove what groups whose keys begin so have left on a server: all of it, or of generations before this one."""
+    server, cursor = Connection(url), b"0"
+    while True:
+        cursor, keys = server.ask("SCAN", cursor, "MATCH", f"{root}:*", "COUNT", 1000)
+        numbers = [(key, key.decode()[len(root) + 1 :].partition(":")[0]) for key in keys]
+        old = [
+            key for key, number in numbers if before is None or (number.isdigit() and int(number) < before)
+        ]
+        if old:
+            server.ask("UNLINK", *old)
+        if cursor == b"0":
+            break
+    server.close()
