@@ -51,6 +51,15 @@ def test_the_last_lines_of_ranks_that_ended_at_different_moments_all_count(tmp_p
     assert read_progress(tmp_path, 0.0).samples == 200
 
 
+def test_a_rank_that_is_heard_of_after_the_others_have_ended_still_counts(tmp_path: Path) -> None:
+    reader = ProgressReader(tmp_path, 0.0)
+    write(tmp_path, 0, 5.4, 10, 100, end=True)
+    assert reader.read().samples == 100
+    write(tmp_path, 1, 5.0, 10, 100, end=True)
+    assert reader.read().samples == 200
+    assert len(reader.read().points) == 1
+
+
 def test_a_rank_that_fell_silent_does_not_hold_up_the_others(tmp_path: Path) -> None:
     write(tmp_path, 0, 1.0, 1, 10)
     for second in range(1, 60):
