@@ -40,10 +40,14 @@ def test_version_1_keeps_below_the_outer_limit(tmp_path: Path) -> None:
         "10000",
         "100000",
     )
+    assert int((cpu / "cpu.shares").read_text()) > 1024  # other work shall not take from its share
     groups.limit_cpu("i-1", None)
     assert (cpu / "cpu.cfs_quota_us").read_text() == "-1"
+    assert int((cpu.parent / "cpu.shares").read_text()) < 1024
     (tmp_path / "cpuacct" / "lab" / "i-1" / "cpuacct.usage").write_text("2500000000\n")
     assert groups.used_cpu_s("i-1") == 2.5
+    (memory / "memory.usage_in_bytes").write_text(f"{3 << 20}\n")
+    assert groups.used_memory_mib("i-1") == 3
 
 
 def test_version_2_writes_the_same_limits(tmp_path: Path) -> None:
@@ -55,10 +59,16 @@ def test_version_2_writes_the_same_limits(tmp_path: Path) -> None:
     host = group / "i-1"
     assert (host / "memory.max").read_text() == str(512 << 20)
     assert (host / "cpu.max").read_text() == "10000 100000"
+    groups.make("i-2", memory_mib=512)
+    weights = [int((each / "cpu.weight").read_text()) for each in (host, group / "i-2", group)]
+    assert weights[0] > 100 > weights[1]
+    assert weights[2] == weights[0] + weights[1]
     groups.limit_cpu("i-1", None)
     assert (host / "cpu.max").read_text() == "max 100000"
     (host / "cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\n")
     assert groups.used_cpu_s("i-1") == 1.5
+    (host / "memory.current").write_text(f"{3 << 20}\n")
+    assert groups.used_memory_mib("i-1") == 3
     assert groups.doors("i-1") == [host / "cgroup.procs"]
 
 

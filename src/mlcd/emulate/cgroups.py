@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -16,7 +17,10 @@ from mlcd.errors import CloudError
 
 ROOT = Path("/sys/fs/cgroup")
 _PERIOD_US = 100_000  # shorter ones run throttled work cold
-_SHARES = 1024
+_HELD = 4.0  # weight against a process of this computer: other work takes little from a host that keeps to its share …
+_FREE = 0.5  # … and a host that boots or loads takes little from other work
+_ONE_V1 = 1024  # the weight of a process
+_ONE_V2 = 100
 _PATIENCE_S = 10.0
 
 
@@ -34,6 +38,9 @@ class Cgroups(Protocol):
 
     def used_cpu_s(self, host: str) -> float:
         """The CPU seconds that the host has used."""
+
+    def used_memory_mib(self, host: str) -> float:
+        """The memory that the host takes now, its disk included."""
 
     def doors(self, host: str) -> list[Path]:
         """The files that a process writes its id to, to be in the group."""
@@ -67,7 +74,7 @@ class CgroupsV1:
         for group in self._groups.values():
             (group / host).mkdir(parents=True, exist_ok=True)
         self.limit_memory(host, memory_mib)
-        _write(self._groups["cpu"] / "cpu.shares", _SHARES * len(list(groups_in(self._groups["cpu"]))))
+        self._weigh(host, _FREE)
 
     def limit_memory(self, host: str, memory_mib: int) -> None:
         _write(self._groups["memory"] / host / "memory.limit_in_bytes", memory_mib << 20)
@@ -76,9 +83,19 @@ class CgroupsV1:
         group = self._groups["cpu"] / host
         _write(group / "cpu.cfs_period_us", _PERIOD_US)
         _write(group / "cpu.cfs_quota_us", -1 if cores is None else _quota_us(cores))
+        self._weigh(host, _FREE if cores is None else _HELD)
+
+    def _weigh(self, host: str, weight: float) -> None:
+        """Let the host count for so many processes, and the emulation for as many as all its hosts."""
+        group = self._groups["cpu"]
+        _write(group / host / "cpu.shares", round(weight * _ONE_V1))
+        _write(group / "cpu.shares", _sum_of(each / "cpu.shares" for each in groups_in(group)))
 
     def used_cpu_s(self, host: str) -> float:
         return int((self._groups["cpuacct"] / host / "cpuacct.usage").read_text()) / 1e9
+
+    def used_memory_mib(self, host: str) -> float:
+        return int((self._groups["memory"] / host / "memory.usage_in_bytes").read_text()) / 2**20
 
     def doors(self, host: str) -> list[Path]:
         return [group / host / "cgroup.procs" for group in self._groups.values()]
@@ -99,7 +116,7 @@ class CgroupsV2:
         _write(self._group / "cgroup.subtree_control", "+cpu +memory")
         (self._group / host).mkdir(exist_ok=True)
         self.limit_memory(host, memory_mib)
-        _write(self._group / "cpu.weight", min(10_000, 100 * len(list(groups_in(self._group)))))
+        self._weigh(host, _FREE)
 
     def limit_memory(self, host: str, memory_mib: int) -> None:
         _write(self._group / host / "memory.max", memory_mib << 20)
@@ -107,10 +124,19 @@ class CgroupsV2:
     def limit_cpu(self, host: str, cores: float | None) -> None:
         quota = "max" if cores is None else str(_quota_us(cores))
         _write(self._group / host / "cpu.max", f"{quota} {_PERIOD_US}")
+        self._weigh(host, _FREE if cores is None else _HELD)
+
+    def _weigh(self, host: str, weight: float) -> None:
+        _write(self._group / host / "cpu.weight", round(weight * _ONE_V2))
+        whole = _sum_of(each / "cpu.weight" for each in groups_in(self._group))
+        _write(self._group / "cpu.weight", min(10_000, whole))
 
     def used_cpu_s(self, host: str) -> float:
         stat = (self._group / host / "cpu.stat").read_text().split()
         return int(stat[stat.index("usage_usec") + 1]) / 1e6
+
+    def used_memory_mib(self, host: str) -> float:
+        return int((self._group / host / "memory.current").read_text()) / 2**20
 
     def doors(self, host: str) -> list[Path]:
         return [self._group / host / "cgroup.procs"]
@@ -186,6 +212,15 @@ def _hands_on(group: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def _sum_of(files: Iterable[Path]) -> int:
+    """What these say together; a group may vanish meanwhile."""
+    total = 0
+    for file in files:
+        with suppress(OSError):
+            total += int(file.read_text())
+    return total
 
 
 def _quota_us(cores: float) -> int:

@@ -51,6 +51,9 @@ class Host:
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _first: int = 0  # its first process, as this computer numbers it
     _ahead_mib: int = 0  # what its limit of memory leaves for its disk
+    _sessions: dict[int, int] = field(
+        default_factory=dict, repr=False
+    )  # process → its session, when last seen
 
     @property
     def link(self) -> Link:
@@ -116,6 +119,16 @@ class Host:
     def used_cpu_s(self) -> float:
         """The CPU seconds that it has used."""
         return self.cgroups.used_cpu_s(self._group)
+
+    def used_memory_mib(self) -> float:
+        """The memory that it takes now."""
+        return self.cgroups.used_memory_mib(self._group)
+
+    def session_begun(self) -> bool:
+        """Whether something was started that stands by itself since the last time: a login, an agent, a program."""
+        known = set(self._sessions.values())
+        self._sessions = {pid: self._sessions.get(pid) or _session_of(pid) for pid in self.processes()}
+        return not set(self._sessions.values()) <= known | {0}
 
     def kill_sessions(self) -> int:
         """Kill what came by ssh, and spare what came with the boot; gives how many processes that were."""
@@ -216,6 +229,14 @@ def _came_by_ssh(pid: int) -> bool:
         and not any(each.startswith(_BOOT_MARK) for each in environment.split(b"\0"))
         and _number_inside(pid) > 1
     )
+
+
+def _session_of(pid: int) -> int:
+    """The session that a process belongs to; 0: it has ended."""
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return 0
 
 
 def _number_inside(pid: int) -> int:

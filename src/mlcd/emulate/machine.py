@@ -65,10 +65,12 @@ class Machine:
     def tick(self, now: float) -> None:
         """Spend and earn credit, and hold the host to its share and its memory."""
         before = self.credit
-        self.credit = before.after(self.host.used_cpu_s(), now, self.host.order.size.cores)
+        host = self.host
+        credit = before.after(host.used_cpu_s(), now, host.order.size.cores, host.used_memory_mib())
+        self.credit = credit.anew() if host.session_begun() else credit
         if before.lifted != self.credit.lifted:
             self.apply_share()
-        self.host.limit_memory()
+        host.limit_memory()
 
     def slow_down(self, factor: float) -> None:
         """Divide its share; no credit makes up for that."""
