@@ -25,6 +25,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from mlcd.core.losses import SPOT_LOSSES_PER_HOUR
 from mlcd.errors import UserError, did_you_mean
 
 
@@ -92,6 +93,7 @@ class Ec2Settings:
     lost_seconds: float = 20.0  # one that does not answer for that long is lost
     keep_seconds: float = 45.0  # machines wait for so long for the job's next probe; 0: never
     start_seconds: float = 90.0  # from the launch to the first command on a machine, for the first forecasts
+    spot_losses_per_hour: float = SPOT_LOSSES_PER_HOUR  # how often machines are expected to be taken back
     prices: str = ""  # a CSV file in the place of AWS's price list
     max_price_age_days: float = 400.0  # of a price in such a file, or in mlcd's own list
 

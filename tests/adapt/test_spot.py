@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from mlcd.adapt.base import Keep, Move, Situation, Speed
 from mlcd.adapt.policies import decide
+from mlcd.adapt.prospects import stay
 from mlcd.adapt.spot import leave_spot, leave_what_is_sold_out, with_twins
 from mlcd.core.goal import Aim, Goal
+from mlcd.core.losses import stretch
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.study import Ledger
 
@@ -68,3 +72,13 @@ def test_a_speed_seen_on_spot_machines_holds_on_demand() -> None:
     )
     assert speeds[Deployment(PLAIN, 2)] == seen
     assert speeds[Deployment(PLAIN, 3)] == guess
+
+
+def test_going_on_with_machines_that_are_taken_back_takes_longer() -> None:
+    often = replace(SPOT, losses_per_hour=1.0)
+    calm, stormy = (
+        stay(situation(left_hours=6.0, deployment=Deployment(offer, 2))) for offer in (SPOT, often)
+    )
+    rest = calm.expected.seconds - HOUR
+    assert stormy.expected.seconds == pytest.approx(HOUR + rest * stretch(1.0, 300.0))
+    assert stormy.expected.usd > calm.expected.usd

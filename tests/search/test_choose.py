@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.study import Belief, Stop, Study
 from mlcd.core.trial import Measurement, Trial
+from mlcd.core.units import show_duration, show_usd
 from mlcd.errors import GoalUnreachableError, UserError
-from mlcd.search.choose import make_plan
+from mlcd.search.choose import best_feasible, make_plan
 from search_worlds import deployment, failed, measured, study_of
 
 FAST = deployment("p3", 1, usd_per_hour=10.0)  # 360,000 samples at 100/s: 1 h, $10
@@ -45,6 +48,26 @@ def test_alternatives_say_why_they_were_not_taken() -> None:
         "failed: out of memory",
     ]
     assert [a.why_not for a in dear.alternatives] == ["dearer by $6.00", "failed: out of memory"]
+
+
+def test_a_plan_on_spot_machines_tells_what_being_taken_back_costs() -> None:
+    spot = deployment("c5", usd_per_hour=1.0, spot=True, losses_per_hour=0.5)
+    study = replace(study_of(measured(spot, 25.0)), start_seconds=1000.0)
+    plan = make_plan(study, Stop(spot, ""))
+    lost = plan.forecast.seconds - (1000.0 + 4 * 3600.0)
+    assert plan.forecast.seconds == pytest.approx(1000.0 + 4 * 3600.0 * study.stretch(0.5))
+    assert f"Of that, {show_duration(lost)} and {show_usd(lost / 3600.0)} are for its machines" in plan.reason
+    assert "expected 2.5 times" in plan.reason
+
+
+def test_spot_machines_that_are_taken_back_too_often_are_not_worth_their_price() -> None:
+    plain = measured(deployment("c5", usd_per_hour=1.0), 25.0)
+    for losses_per_hour, choice_is_spot in ((0.05, True), (2.0, False)):
+        spot = measured(deployment("c5", usd_per_hour=0.4, spot=True, losses_per_hour=losses_per_hour), 25.0)
+        study = replace(study_of(plain, spot, aim=Aim.CHEAPEST), start_seconds=1800.0)
+        best = best_feasible(study)
+        assert best is not None
+        assert best.deployment.offer.spot is choice_is_spot
 
 
 def test_a_budget_and_a_slower_time_are_named_as_well() -> None:

@@ -10,6 +10,8 @@ import pytest
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment
 from mlcd.core.trial import FailureKind
+from mlcd.search.auto_features import describe
+from mlcd.search.auto_stakes import stakes_of
 from mlcd.search.seen import lessons
 from mlcd.search.table import allowed, forbidden, goal_values, outlook, table_of
 from search_worlds import deployment, failed, measured, study_of
@@ -49,6 +51,15 @@ def test_an_outlook_agrees_with_the_study() -> None:
     assert list(view.training_seconds(speed)) == pytest.approx(
         [study.training_seconds(d, 3.0) for d in SPACE]
     )
+
+
+def test_an_outlook_counts_the_work_that_is_lost_with_machines() -> None:
+    space = (deployment("c5"), deployment("c5", spot=True, losses_per_hour=0.5))
+    study = replace(study_of(space=space), start_seconds=600.0)
+    seconds = outlook(study).training_seconds(np.full(2, 10.0))
+    assert list(seconds) == pytest.approx([study.training_seconds(d, 10.0) for d in space])
+    assert seconds[1] > 1.1 * seconds[0]
+    assert stakes_of(study, describe(space)).work == pytest.approx(outlook(study).work)
 
 
 def test_tried_and_pending_deployments_are_not_open() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mlcd.adapt.base import Situation, Speed
+from mlcd.core.losses import stretch
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Ledger
 
@@ -59,7 +60,8 @@ def samples_left(situation: Situation, deployment: Deployment) -> float:
 
 
 def _prospect(situation: Situation, deployment: Deployment, speed: Speed, move_seconds: float) -> Prospect:
-    left = samples_left(situation, deployment)
+    longer = stretch(deployment.offer.losses_per_hour, situation.move_seconds)
+    left = longer * samples_left(situation, deployment)
 
     def totals(samples_per_second: float) -> Ledger:
         seconds = move_seconds + left / samples_per_second

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from mlcd.core.losses import SPOT_LOSSES_PER_HOUR
 from mlcd.core.machines import InstanceType, Offer
 from mlcd.errors import UserError
 
@@ -100,6 +101,7 @@ def _offers(row: Mapping[str, str], cloud: str, source: str, written: str, where
                 spot=spot,
                 priced_at=priced_at,
                 source=source,
+                losses_per_hour=SPOT_LOSSES_PER_HOUR if spot else 0.0,
             )
 
 

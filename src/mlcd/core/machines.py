@@ -32,6 +32,7 @@ class Offer:
     kind: str = "vm"  # or "function"
     priced_at: str = ""  # ISO date of the price, where it has one
     source: str = ""  # who says so
+    losses_per_hour: float = 0.0  # how often its machines are expected to be taken back
 
     @property
     def name(self) -> str:

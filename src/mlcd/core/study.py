@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 
 from mlcd.core.goal import Goal
+from mlcd.core.losses import stretch
 from mlcd.core.machines import Deployment
 from mlcd.core.trial import Trial
 
@@ -74,8 +75,13 @@ class Study:
         return deployment.usd(self.probe_seconds(deployment))
 
     def training_seconds(self, deployment: Deployment, samples_per_second: float) -> float:
-        """Time of the whole training at that speed."""
-        return self.start_seconds + self.work(deployment) / samples_per_second
+        """Time of the whole training at that speed, machines that are taken back included."""
+        working = self.work(deployment) / samples_per_second
+        return self.start_seconds + self.stretch(deployment.offer.losses_per_hour) * working
+
+    def stretch(self, losses_per_hour: float) -> float:
+        """How many times longer a training takes on machines that are taken back so often."""
+        return stretch(losses_per_hour, self.start_seconds)
 
     def total(self, deployment: Deployment, samples_per_second: float) -> Ledger:
         """Time and money of the whole job if the training started now at that speed."""

@@ -5,6 +5,7 @@ Glossary (N deployments, arrays of shape (N,)):
     log_nodes    logarithm of those that train
     servers      those that keep the parameters instead; 0: the nodes exchange with each other
     usd          price of one node for an hour
+    losses       how often the machines are expected to be taken back in an hour
     log_price    its logarithm; a machine that is free counts as one at a hundredth of a cent
     log_batch    log of the global batch size; 0 where the program decides
     type_id      equal for the same instance type (on demand, spot and in every region)
@@ -44,6 +45,7 @@ class Features:
     log_nodes: Floats
     servers: Floats
     usd: Floats
+    losses: Floats
     log_price: Floats
     log_batch: Floats
     type_id: Ints
@@ -72,6 +74,7 @@ def describe(deployments: Sequence[Deployment], study_id: int = 0) -> Features:
         log_nodes=np.log(nodes - servers),
         servers=servers,
         usd=usd[rows],
+        losses=np.array([each.losses_per_hour for each in offers], dtype=float)[rows],
         log_price=np.log(np.maximum(usd, _CHEAPEST_USD))[rows],
         log_batch=np.log(batch),
         type_id=_ids([each.instance.name for each in offers])[rows],

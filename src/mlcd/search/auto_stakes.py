@@ -108,10 +108,12 @@ def stakes_of(study: Study, space: Features) -> Stakes:
 
 
 def _work(study: Study, space: Features) -> Floats:
+    """Samples to train, as many times as losses make of them."""
     # No batch size reads as a batch of one, for which no number of samples is known either.
-    return _per_value(
+    samples = _per_value(
         space.log_batch, lambda batch: study.samples_at.get(round(np.exp(batch)), study.samples)
     )
+    return samples * _per_value(space.losses, study.stretch)
 
 
 def _per_value(values: Floats, function: Callable[[float], float]) -> Floats:

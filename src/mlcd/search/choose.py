@@ -85,9 +85,26 @@ def _total(study: Study, forecast: Forecast) -> tuple[float, float]:
 def _reason(study: Study, stop: Stop, forecast: Forecast, seen: dict[Deployment, Forecast]) -> str:
     rank = _rank(study, stop.choice, forecast, seen)
     training = f"The training takes about {show_duration(forecast.seconds)} and {show_usd(forecast.usd)}."
-    return " ".join(
-        part for part in (rank, training, _limits_kept(study, forecast), _ended(stop.reason)) if part
+    parts = (
+        rank,
+        training,
+        _risk(study, stop.choice, forecast),
+        _limits_kept(study, forecast),
+        _ended(stop.reason),
     )
+    return " ".join(part for part in parts if part)
+
+
+def _risk(study: Study, choice: Deployment | None, forecast: Forecast) -> str:
+    """How often the machines are expected to be taken back, and what of the forecast is for that."""
+    if choice is None or choice.offer.losses_per_hour <= 0.0:
+        return ""
+    losses = choice.offer.losses_per_hour * forecast.seconds / 3600.0
+    lost = (forecast.seconds - study.start_seconds) * (
+        1.0 - 1.0 / study.stretch(choice.offer.losses_per_hour)
+    )
+    cost = f"{show_duration(lost)} and {show_usd(choice.usd(lost))}"
+    return f"Of that, {cost} are for its machines being taken back, which is expected {losses:.2g} times."
 
 
 def _ended(reason: str) -> str:

@@ -37,6 +37,7 @@ class Table:
     local_batch: Floats  # (m,) of one device
     device_memory_gib: Floats  # (m,) 0: not known
     has_gpu: Mask  # (m,)
+    losses_per_hour: Floats  # (m,)
     features: Floats  # (m, d) centred, of unit spread; see _features
 
     @property
@@ -77,6 +78,7 @@ def table_of(space: tuple[Deployment, ...]) -> Table:
         local_batch=np.array([local_batch(deployment) for deployment in space], dtype=float),
         device_memory_gib=np.array([device_memory_gib(o.instance) for o in offers], dtype=float)[which],
         has_gpu=np.array([offer.instance.gpus > 0 for offer in offers], dtype=bool)[which],
+        losses_per_hour=np.array([offer.losses_per_hour for offer in offers], dtype=float)[which],
         features=_features(nodes, servers, batch, offers, which),
     )
 
@@ -135,7 +137,7 @@ class Outlook:
 
     study: Study
     table: Table
-    work: Floats  # samples to train
+    work: Floats  # samples to train, those included that are trained again after a loss
     probe_seconds: Floats
     probe_usd: Floats
     open: Mask  # neither tried nor under way, and no failure forbids it
@@ -153,12 +155,13 @@ def outlook(study: Study) -> Outlook:
     """The study's space with what each deployment would take."""
     table = table_of(study.space)
     probe_seconds = _by_value(table.nodes, lambda nodes: study.probe_time.seconds(int(nodes)))
+    work = _by_value(table.batch, lambda batch: study.samples_at.get(int(batch), study.samples))
     is_open = ~forbidden(table, lessons(study))
     is_open[table.rows(tuple(study.tried))] = False
     return Outlook(
         study=study,
         table=table,
-        work=_by_value(table.batch, lambda batch: study.samples_at.get(int(batch), study.samples)),
+        work=work * _by_value(table.losses_per_hour, study.stretch),
         probe_seconds=probe_seconds,
         probe_usd=table.usd_per_hour * probe_seconds / 3600.0,
         open=is_open,

@@ -31,6 +31,7 @@ def test_offers_have_hardware_prices_and_the_quotas_room(ec2: EmulatedEc2, tmp_p
     assert plain.source == "AWS price list"
     assert plain.priced_at > "2026"
     assert spot.source == "AWS spot price history"
+    assert (plain.losses_per_hour, spot.losses_per_hour) == (0.0, 0.05)
 
 
 def test_what_runs_already_takes_from_the_quota(ec2: EmulatedEc2, tmp_path: Path) -> None:

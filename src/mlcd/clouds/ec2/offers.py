@@ -38,10 +38,11 @@ def _of_region(
     for kind in kinds:
         name = kind.instance.name
         if listed.on_demand.get(name, 0.0) > 0:
-            yield from _offer(kind, region, listed.on_demand[name], quotas, listed, spot=False)
+            yield from _offer(kind, region, listed.on_demand[name], quotas, listed)
         zones = [usd for usd in spot.spot.get(name, {}).values() if usd > 0]
         if zones:
-            yield from _offer(kind, region, min(zones), quotas, spot, spot=True)
+            losses = settings.spot_losses_per_hour
+            yield from _offer(kind, region, min(zones), quotas, spot, spot=True, losses_per_hour=losses)
 
 
 def _list_prices(
@@ -60,7 +61,13 @@ def _list_prices(
 
 
 def _offer(
-    kind: Kind, region: str, usd_per_hour: float, quotas: Quotas, prices: Prices, spot: bool
+    kind: Kind,
+    region: str,
+    usd_per_hour: float,
+    quotas: Quotas,
+    prices: Prices,
+    spot: bool = False,
+    losses_per_hour: float = 0.0,
 ) -> Iterator[Offer]:
     most = quotas.most_nodes(kind.instance.name, kind.instance.vcpus, spot)
     if most < 1:
@@ -74,4 +81,5 @@ def _offer(
         spot=spot,
         priced_at=prices.date,
         source=prices.source,
+        losses_per_hour=losses_per_hour,
     )

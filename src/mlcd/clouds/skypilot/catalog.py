@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import Any
 
+from mlcd.core.losses import SPOT_LOSSES_PER_HOUR
 from mlcd.core.machines import InstanceType, Offer
 
 
@@ -41,5 +42,13 @@ def _offers(info: Any, max_nodes: int, date: str) -> Iterator[Offer]:
     for price, spot in ((info.price, False), (info.spot_price, True)):
         if price is not None and isfinite(price) and price > 0:
             yield Offer(
-                "skypilot", instance, float(price), max_nodes, place, spot, priced_at=date, source="SkyPilot"
+                "skypilot",
+                instance,
+                float(price),
+                max_nodes,
+                place,
+                spot,
+                priced_at=date,
+                source="SkyPilot",
+                losses_per_hour=SPOT_LOSSES_PER_HOUR if spot else 0.0,
             )
