@@ -38,7 +38,6 @@ class FunctionsCloud:
         self.home = settings.home.absolute() / "functions"
         self.poll_seconds = 0.25 if not self._settings.endpoint else 5.0
         self._lambdas = Lambdas(self._settings, self.home)
-        self._specs: dict[Handle, Spec] = {}
         self._narrator = Narrator()
 
     def offers(self) -> Sequence[Offer]:
@@ -75,7 +74,7 @@ class FunctionsCloud:
     def status(self, handle: Handle) -> TaskStatus:
         """What the scheduler wrote last; one that has died is replaced, and the task goes on."""
         files = task_files(self.home, handle)
-        spec = self._read_spec(files)
+        spec = self._narrator.asked(files)
         if spec is None:
             return TaskStatus(TaskState.LOST, reason="nothing is known of it on this computer")
         state = files.read_state()
@@ -120,12 +119,6 @@ class FunctionsCloud:
             settings.usd_per_million_requests or listed.usd_per_million_requests,
         )
 
-    def _read_spec(self, files: TaskFiles) -> Spec | None:
-        spec = self._specs.get(files.id) or files.read_spec()
-        if spec is not None:
-            self._specs[files.id] = spec
-        return spec
-
     def _tell(self, files: TaskFiles, spec: Spec, state: State) -> TaskStatus:
         charges = self._charges(spec.deployment, state)
         return self._narrator.tell(spec, working_folder(spec.task, files), state, charges)
@@ -144,7 +137,7 @@ class FunctionsCloud:
         )
 
     def _owned(self, files: TaskFiles) -> Owned | None:
-        spec, state = self._read_spec(files), files.read_state()
+        spec, state = self._narrator.asked(files), files.read_state()
         if spec is None or (state is not None and state.state.ended):
             return None
         since = state.started_at if state is not None and state.started_at is not None else spec.launched_at

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -129,16 +128,11 @@ class State:
 
 
 @dataclass(frozen=True)
-class TaskFiles(Files):
+class TaskFiles(Files[Spec, State]):
     """The files of one task, with what its scheduler is told and tells. The secrets go when the task ends."""
 
-    def read_spec(self) -> Spec | None:
-        """What was asked for; None: nothing by this name."""
-        return self.read(Spec, "spec.json")
-
-    def write_spec(self, spec: Spec) -> None:
-        """Keep what was asked for."""
-        self.write("spec.json", spec)
+    spec_kind = Spec
+    state_kind = State
 
     def read_settings(self) -> FunctionsSettings | None:
         """The settings that the task was launched with; None: it was not launched to the end."""
@@ -147,14 +141,6 @@ class TaskFiles(Files):
     def write_settings(self, settings: FunctionsSettings) -> None:
         """Keep them for whoever looks after the task; they may hold a password."""
         self.write_private("settings.json", to_json(settings))
-
-    def read_state(self) -> State | None:
-        """How it stands; None: no scheduler took over yet."""
-        return self.read(State, "state.json")
-
-    def write_state(self, state: State) -> None:
-        """Keep how it stands."""
-        self.write("state.json", replace(state, seen_at=time.time()))
 
 
 def task_files(home: Path, task_id: str) -> TaskFiles:

@@ -38,7 +38,6 @@ class LocalCloud:
         self.clock: Clock = clock or SystemClock()
         self._settings = settings.local
         self.home = settings.home.absolute() / "local"
-        self._specs: dict[Handle, Spec] = {}
         self._narrator = Narrator()
 
     def offers(self) -> Sequence[Offer]:
@@ -70,7 +69,7 @@ class LocalCloud:
     def status(self, handle: Handle) -> TaskStatus:
         """What the supervisor wrote last; LOST when it is gone without last words."""
         files = task_files(self.home, handle)
-        spec = self._read_spec(files)
+        spec = self._narrator.asked(files)
         if spec is None:
             return TaskStatus(TaskState.LOST, reason="nothing is known of it on this computer")
         state = _current(files)
@@ -109,12 +108,6 @@ class LocalCloud:
         _check_capacity(deployment, hardware, len(gpus))
         return Spec(task, deployment, str(self.home), hardware.cores, gpus, self.clock.now())
 
-    def _read_spec(self, files: TaskFiles) -> Spec | None:
-        spec = self._specs.get(files.id) or files.read_spec()
-        if spec is not None:
-            self._specs[files.id] = spec
-        return spec
-
     def _tell(self, files: TaskFiles, spec: Spec, state: State) -> TaskStatus:
         charges = self._charges(spec.deployment, state)
         return self._narrator.tell(spec, working_folder(spec.task, files), state, charges)
@@ -134,7 +127,7 @@ class LocalCloud:
         )
 
     def _owned(self, files: TaskFiles) -> Owned:
-        spec, state = self._read_spec(files), files.read_state()
+        spec, state = self._narrator.asked(files), files.read_state()
         if spec is None:  # its folder is gone, its processes are not
             return Owned(files.id, files.id, "", "processes whose task is gone", self.clock.now())
         since = state.started_at if state is not None and state.started_at is not None else spec.launched_at

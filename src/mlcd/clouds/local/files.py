@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from mlcd.clouds.tasks.files import Files, task_root
@@ -44,24 +43,11 @@ class State:
 
 
 @dataclass(frozen=True)
-class TaskFiles(Files):
+class TaskFiles(Files[Spec, State]):
     """The files of one task, with what its supervisor is told and tells."""
 
-    def read_spec(self) -> Spec | None:
-        """What was asked for; None: nothing by this name."""
-        return self.read(Spec, "spec.json")
-
-    def write_spec(self, spec: Spec) -> None:
-        """Keep what was asked for."""
-        self.write("spec.json", spec)
-
-    def read_state(self) -> State | None:
-        """How it stands; None: no supervisor took over yet."""
-        return self.read(State, "state.json")
-
-    def write_state(self, state: State) -> None:
-        """Keep how it stands."""
-        self.write("state.json", replace(state, seen_at=time.time()))
+    spec_kind = Spec
+    state_kind = State
 
 
 def task_files(home: Path, task_id: str) -> TaskFiles:

@@ -36,7 +36,6 @@ class RemoteCloud:
     def __init__(self, home: Path) -> None:
         self.clock: Clock = SystemClock()
         self.home = home.absolute() / self.name
-        self._specs: dict[Handle, Spec] = {}
         self._narrator = Narrator()
         self._started: dict[Handle, float] = {}  # when we last started a courier
 
@@ -91,7 +90,7 @@ class RemoteCloud:
     def status(self, handle: Handle) -> TaskStatus:
         """What the courier wrote last; one that was killed is replaced."""
         files = task_files(self.home, handle)
-        spec = self._read_spec(files)
+        spec = self._narrator.asked(files)
         if spec is None:
             return TaskStatus(TaskState.LOST, reason="nothing is known of it on this computer")
         state = files.read_state()
@@ -161,12 +160,6 @@ class RemoteCloud:
         if state.kept_until is not None and state.kept_until > self.clock.now():
             machines = self.machines()
             machines.release(machines.find(handle))
-
-    def _read_spec(self, files: TaskFiles) -> Spec | None:
-        spec = self._specs.get(files.id) or files.read_spec()
-        if spec is not None:
-            self._specs[files.id] = spec
-        return spec
 
     def _tell(self, files: TaskFiles, spec: Spec, state: State) -> TaskStatus:
         now = state.ended_at if state.ended_at is not None else self.clock.now()

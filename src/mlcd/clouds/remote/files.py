@@ -54,27 +54,14 @@ class State:
 
 
 @dataclass(frozen=True)
-class TaskFiles(Files):
+class TaskFiles(Files[Spec, State]):
     """The files of one task, with what its courier is told and tells.
 
     notes.json holds what whoever takes over must know of a call that was never answered.
     """
 
-    def read_spec(self) -> Spec | None:
-        """What was asked for; None: nothing by this name."""
-        return self.read(Spec, "spec.json")
-
-    def write_spec(self, spec: Spec) -> None:
-        """Keep what was asked for."""
-        self.write("spec.json", spec)
-
-    def read_state(self) -> State | None:
-        """How it stands; None: no courier took over yet."""
-        return self.read(State, "state.json")
-
-    def write_state(self, state: State) -> None:
-        """Keep how it stands."""
-        self.write("state.json", replace(state, seen_at=time.time()))
+    spec_kind = Spec
+    state_kind = State
 
     def give_up(self, reason: str) -> None:
         """Leave last words for a courier that has none."""

@@ -13,23 +13,36 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 from mlcd.core.serial import from_json, to_json
 from mlcd.core.task import Task, TaskFolder
 
+
+class SeenState(Protocol):
+    """How a task stands, in whichever keeper's words: a dataclass with the time of its last sign of life."""
+
+    @property
+    def seen_at(self) -> float: ...
+
+
 Kept = TypeVar("Kept")
+SpecKind = TypeVar("SpecKind")
+StateKind = TypeVar("StateKind", bound=SeenState)
 
 
 @dataclass(frozen=True)
-class Files:
-    """The files of one task in the cloud's own folder."""
+class Files(Generic[SpecKind, StateKind]):
+    """The files of one task in the cloud's own folder, with what its keeper is told and tells."""
 
     root: Path
+    spec_kind: ClassVar[type[Any]]
+    state_kind: ClassVar[type[Any]]
 
     @property
     def id(self) -> str:
@@ -50,6 +63,24 @@ class Files:
     def log(self) -> Path:
         """What the keeper itself has to say."""
         return self.root / "keeper.log"
+
+    def read_spec(self) -> SpecKind | None:
+        """What was asked for; None: nothing by this name."""
+        spec: SpecKind | None = self.read(self.spec_kind, "spec.json")
+        return spec
+
+    def write_spec(self, spec: SpecKind) -> None:
+        """Keep what was asked for."""
+        self.write("spec.json", spec)
+
+    def read_state(self) -> StateKind | None:
+        """How it stands; None: no keeper took over yet."""
+        state: StateKind | None = self.read(self.state_kind, "state.json")
+        return state
+
+    def write_state(self, state: StateKind) -> None:
+        """Keep how it stands."""
+        self.write("state.json", replace(state, seen_at=time.time()))  # type: ignore[type-var]
 
     def read(self, kind: type[Kept], name: str) -> Kept | None:
         """What was kept by this name; None: nothing."""
@@ -95,12 +126,15 @@ class Files:
         return False
 
 
+AnyFiles = Files[Any, Any]
+
+
 def task_root(home: Path, task_id: str) -> Path:
     """Where a task's files are, whether or not there are any."""
     return home / "tasks" / (quote(task_id, safe="").replace(".", "%2E") or "%00")
 
 
-def working_folder(task: Task, files: Files) -> TaskFolder:
+def working_folder(task: Task, files: AnyFiles) -> TaskFolder:
     """Where logs, progress and outputs go: the task's own folder, or ours where it names none."""
     return TaskFolder(Path(task.folder) if task.folder else files.root / "files")
 

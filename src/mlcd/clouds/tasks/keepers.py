@@ -12,11 +12,11 @@ import subprocess
 import sys
 
 from mlcd.clouds.tasks.diagnosis import log_tail
-from mlcd.clouds.tasks.files import Files
+from mlcd.clouds.tasks.files import AnyFiles
 from mlcd.errors import CloudError
 
 
-def take_lock(files: Files) -> int | None:
+def take_lock(files: AnyFiles) -> int | None:
     """The right to look after the task; None: someone does."""
     lock = os.open(files.lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -27,7 +27,7 @@ def take_lock(files: Files) -> int | None:
     return lock
 
 
-def start_keeper(module: str, files: Files, lock: int, said: bytes = b"") -> None:
+def start_keeper(module: str, files: AnyFiles, lock: int, said: bytes = b"") -> None:
     """Start it with the lock in its hand: if we die here, the lock is held by it or by no one.
 
     The keeper reads what is said to it and leaves its parent, so this returns soon.

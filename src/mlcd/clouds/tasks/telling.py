@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from mlcd.clouds.tasks.diagnosis import log_tail
+from mlcd.clouds.tasks.files import Files
 from mlcd.clouds.tasks.following import Asked, Follower
 from mlcd.core.progress import Progress, Usage
 from mlcd.core.task import Charge, Handle, TaskFolder, TaskState, TaskStatus
+
+AskedKind = TypeVar("AskedKind")
 
 
 class Standing(Protocol):
@@ -40,6 +43,14 @@ class Narrator:
 
     def __init__(self) -> None:
         self._followers: dict[Handle, Follower] = {}
+        self._asked: dict[Handle, Any] = {}
+
+    def asked(self, files: Files[AskedKind, Any]) -> AskedKind | None:
+        """What was asked for, which never changes; None: nothing by this name."""
+        spec: AskedKind | None = self._asked.get(files.id) or files.read_spec()
+        if spec is not None:
+            self._asked[files.id] = spec
+        return spec
 
     def tell(self, spec: Asked, folder: TaskFolder, state: Standing, charges: Sequence[Charge]) -> TaskStatus:
         """The status of the task."""
