@@ -14,45 +14,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlcd.core.machines import Deployment
-from mlcd.core.study import Belief, Stop, Study
-from mlcd.search.convbo import best_by_training, final_choice, keeps_reserve
+from mlcd.core.study import Stop
+from mlcd.search.convbo import Conventional, best_by_training
 from mlcd.search.model import (
     Speeds,
     Trainings,
-    beliefs_of,
     expect_speeds,
     expect_trainings,
     expected_improvement,
 )
 from mlcd.search.reach import types_over_prices
-from mlcd.search.table import Floats, Outlook, outlook
+from mlcd.search.table import Floats, Outlook
 
 
 @dataclass(frozen=True)
-class CherryPick:
+class CherryPick(Conventional):
     """Constrained Bayesian optimisation with quasi-random start points."""
 
     initial_points: int = 3
     fewest_runs: int = 6
     threshold: float = 0.10
-    complies: bool = False  # stop in time to keep the limits
-
-    def suggest(self, study: Study) -> Deployment | Stop:
-        """The largest constrained expected improvement, or the best measured."""
-        if not study.probes_left:
-            return self._stop(study, f"all {study.max_probes} probes that were allowed are used")
-        view = outlook(study)
-        if not view.open.any():
-            return self._stop(study, "everything was tried")
-        answer = self._next(view)
-        if self.complies and isinstance(answer, Deployment) and not keeps_reserve(study, answer):
-            return self._stop(study, "the next probe would take what the training needs")
-        return answer
-
-    def beliefs(self, study: Study) -> tuple[Belief, ...]:
-        """The process's expectation of every deployment."""
-        view = outlook(study)
-        return beliefs_of(view, expect_speeds(view))
 
     def _next(self, view: Outlook) -> Deployment | Stop:
         runs = len(view.study.trials) + len(view.study.pending)
@@ -66,9 +47,6 @@ class CherryPick:
                 view.study, f"less than {self.threshold:.0%} improvement is expected from another run"
             )
         return view.study.space[row]
-
-    def _stop(self, study: Study, reason: str) -> Stop:
-        return Stop(final_choice(study, self.complies), reason)
 
 
 @dataclass(frozen=True)

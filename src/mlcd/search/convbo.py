@@ -10,6 +10,7 @@ budget constraint": it ends where the next probe would take what the best known 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,18 +25,13 @@ from mlcd.search.table import Floats, Outlook, outlook
 
 
 @dataclass(frozen=True)
-class ConvBO:
-    """Conventional Bayesian optimisation, blind to what looking costs."""
+class Conventional(ABC):
+    """What conventional searches share: they probe until they see no improvement, whatever it costs to look."""
 
-    initial_points: int = 2  # "a few (e.g., two)"
-    threshold: float = 0.05  # of the best value: less expected improvement than that is not worth a probe
     complies: bool = False  # stop in time to keep the limits
-    logs: bool = (
-        False  # model logarithms and hardware facts as our other strategies do: no longer conventional
-    )
 
     def suggest(self, study: Study) -> Deployment | Stop:
-        """The deployment with the largest expected improvement, or the best measured."""
+        """What this search would look at next, or the best measured."""
         if not study.probes_left:
             return self._stop(study, f"all {study.max_probes} probes that were allowed are used")
         view = outlook(study)
@@ -51,6 +47,24 @@ class ConvBO:
         view = outlook(study)
         return beliefs_of(view, expect_speeds(view))
 
+    @abstractmethod
+    def _next(self, view: Outlook) -> Deployment | Stop:
+        """Where it would look, were looking free."""
+
+    def _stop(self, study: Study, reason: str) -> Stop:
+        return Stop(final_choice(study, self.complies), reason)
+
+
+@dataclass(frozen=True)
+class ConvBO(Conventional):
+    """Conventional Bayesian optimisation, blind to what looking costs."""
+
+    initial_points: int = 2  # "a few (e.g., two)"
+    threshold: float = 0.05  # of the best value: less expected improvement than that is not worth a probe
+    logs: bool = (
+        False  # model logarithms and hardware facts as our other strategies do: no longer conventional
+    )
+
     def _next(self, view: Outlook) -> Deployment | Stop:
         best = best_by_training(view.study)
         if len(view.study.trials) + len(view.study.pending) < self.initial_points or best is None:
@@ -63,9 +77,6 @@ class ConvBO:
                 view.study, f"less than {self.threshold:.0%} improvement is expected from another probe"
             )
         return view.study.space[row]
-
-    def _stop(self, study: Study, reason: str) -> Stop:
-        return Stop(final_choice(study, self.complies), reason)
 
 
 @dataclass(frozen=True)
