@@ -121,7 +121,7 @@ def _one(system: Any, gradient: np.ndarray, meeting: Any, places: Places, rank: 
     system.all_reduce(gradient)
     ended_s = time.perf_counter()
     meeting.barrier()
-    cores_s = os.cpu_count() * (time.perf_counter() - began_s)
+    cores_s = (os.cpu_count() or 1) * (time.perf_counter() - began_s)
     seconds = {"all": ended_s - began_s, "cpu": cpu_seconds(pids) - cpu_before_s}
     seconds["busy_share"] = (busy_seconds() - busy_before_s) / cores_s
     after = _carried(places.network if rank == 0 else None)
@@ -158,6 +158,12 @@ def _joined(seen: list[Seen], name: str) -> dict[str, Any]:
         "least_s": min(times),
         "most_s": max(times),
         "cpu_s": statistics.median(sum(worker["cpu"] for worker in each) for each in counted),
+        "own_share": statistics.median(
+            sum(worker["cpu"] for worker in each)
+            / (os.cpu_count() or 1)
+            / max(worker["all"] for worker in each)
+            for each in counted
+        ),
         "busy_share": statistics.median(each[0]["busy_share"] for each in counted),
         "fullest_mb": statistics.median(each[0]["fullest_mb"] for each in counted),
         "rounds": len(counted),
@@ -172,7 +178,7 @@ def _joined(seen: list[Seen], name: str) -> dict[str, Any]:
 def show(result: dict[str, Any]) -> None:
     """A table of one configuration."""
     print(f"\n{result['workers']} workers, {result['millions']:g} M parameters", flush=True)
-    heads = ("", "all (s)", "range, rounds", "CPU (s)", "cores busy", "fullest link (MB)", *STEPS)
+    heads = ("", "all (s)", "range, rounds", "CPU (s)", "cores busy: own, all", "fullest link (MB)", *STEPS)
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for name, seen in result["systems"].items():
         steps = {
@@ -183,7 +189,7 @@ def show(result: dict[str, Any]) -> None:
             f"{seen['median_s']:.3f}",
             f"{seen['least_s']:.3f}–{seen['most_s']:.3f}, {seen['rounds']}",
             f"{seen['cpu_s']:.3f}",
-            f"{seen['busy_share']:.0%}",
+            f"{seen['own_share']:.0%}, {seen['busy_share']:.0%}",
             f"{seen['fullest_mb']:.0f}",
             *(f"{steps[step]:.3f}" if step in steps else "" for step in STEPS),
         )

@@ -23,6 +23,7 @@ from mlcd.sync import (
     SyncError,
     SyncTimeout,
     join,
+    remove_task,
     start_servers,
 )
 from mlcd.sync.patience import really_missing
@@ -115,6 +116,32 @@ def test_a_worker_of_an_older_generation_is_sent_home(store_url: str, group_name
         join(store_url, 0, 2, 0, name=group_name)
     old.close()
     new.close()
+
+
+def test_tasks_that_share_a_server_do_not_meet_and_each_is_cleared_up_alone(group_name: str) -> None:
+    with start_servers() as servers:
+
+        def work(group: Group) -> float:
+            array = np.full(200_000, 1.0 if group.world_size == 2 else 10.0, np.float32)
+            for _ in range(5):
+                group.all_reduce(array, op="mean")
+            group._failure = KeyboardInterrupt()  # nothing is cleaned up
+            return float(array[0])
+
+        with ThreadPoolExecutor(2) as pool:
+            ends = [
+                pool.submit(run_workers, servers.url, size, work, name=group_name, task=f"task-{size}")
+                for size in (2, 3)
+            ]
+            assert [each.result() for each in ends] == [[1.0] * 2, [10.0] * 3]
+        server = Connection(servers.url)
+        lasting = [key for key in server.ask("KEYS", "*") if server.ask("TTL", key) < 0]
+        assert not lasting
+        remove_task(servers.url, "task-2")
+        assert {key.split(b":")[1] for key in server.ask("KEYS", "*")} == {b"task-3"}
+        remove_task(servers.url, "task-3")
+        assert server.ask("DBSIZE") == 0
+        server.close()
 
 
 def test_a_new_generation_removes_what_older_ones_have_left(group_name: str) -> None:

@@ -19,6 +19,7 @@ The stores:
     with start_servers(count=2, address="127.0.0.1", memory_mb=512) as servers:
         servers.url                            "redis://:…@127.0.0.1:41234,redis://:…@127.0.0.1:41235"; ends with its owner
     remove_segments("NAME")                    what killed workers left of shm://NAME; quiet where there is nothing
+    remove_task("redis://…", "TASK")           what a task left on servers that it shares with others
 
 Code, data and checkpoints, through an object store:
 
@@ -32,6 +33,7 @@ Code, data and checkpoints, through an object store:
 What a scheduler sets for each worker:
 
     MLCD_SYNC_URL          the parameter store, as above
+    MLCD_SYNC_TASK         what its keys begin with, where several tasks share servers
     MLCD_SYNC_GENERATION   0, 1, 2 …: one more whenever workers start anew; no key of an older one is ever read again
     MLCD_SYNC_TIMEOUT      seconds to wait for another worker; default 300
     MLCD_SYNC_POSITION     of a worker that alone is restarted at an iteration boundary: group.position as it left
@@ -68,6 +70,7 @@ from mlcd.sync.group import Group, join
 from mlcd.sync.objects import ObjectStore, open_object_store
 from mlcd.sync.server import Servers, start_servers
 from mlcd.sync.shm import remove_segments
+from mlcd.sync.valkey import remove_task
 
 __all__ = [
     "Group",
@@ -85,5 +88,6 @@ __all__ = [
     "join",
     "open_object_store",
     "remove_segments",
+    "remove_task",
     "start_servers",
 ]

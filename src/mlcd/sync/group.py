@@ -40,6 +40,7 @@ def join(
     generation: int | None = None,
     *,
     name: str = "sync",
+    task: str | None = None,
     timeout_s: float | None = None,
     position: int | None = None,
 ) -> Group:
@@ -51,6 +52,7 @@ def join(
         world_size=int(env.get("WORLD_SIZE", 1)) if world_size is None else world_size,
         generation=int(env.get("MLCD_SYNC_GENERATION", 0)) if generation is None else generation,
         name=name,
+        task=env.get("MLCD_SYNC_TASK", "") if task is None else task,
         position=int(env.get("MLCD_SYNC_POSITION", 0)) if position is None else position,
     )
     timeout = float(env.get("MLCD_SYNC_TIMEOUT", DEFAULT_TIMEOUT_S)) if timeout_s is None else timeout_s

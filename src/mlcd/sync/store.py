@@ -42,6 +42,7 @@ class Member:
     world_size: int
     generation: int = 0
     name: str = "sync"  # of the group; several may use one store
+    task: str = ""  # whose groups these are, where several tasks share servers
     position: int = 0  # the first number that this worker sends and receives
 
 

@@ -13,6 +13,7 @@ import torch.distributed
 
 from mlcd.sync.resp import Connection
 from mlcd.sync.shm import shared_folder
+from mlcd.sync.valkey import key_root
 
 _dist: Any = torch.distributed  # whose stores are there, though not declared
 _Store: Any = _dist.Store
@@ -31,18 +32,18 @@ def shared_store(world_size: int) -> Any:
         return _dist.FileStore(
             str(shared_folder(url.partition("://")[2]) / f"torch-{generation}"), world_size
         )
-    _kept.append(ValkeyKeys(url.partition(",")[0], generation))
+    _kept.append(ValkeyKeys(url.partition(",")[0], os.environ.get("MLCD_SYNC_TASK", ""), generation))
     return _kept[-1]
 
 
 class ValkeyKeys(_Store):  # type: ignore[misc]  # torch has its signatures wrong for subclasses
     """torch's store, on a Redis or Valkey server."""
 
-    def __init__(self, url: str, generation: str) -> None:
+    def __init__(self, url: str, task: str, generation: str) -> None:
         super().__init__()
         self._server = Connection(url)
         self._lock = threading.Lock()
-        self._prefix = f"mlcd:torch-keys:{generation}:"
+        self._prefix = f"{key_root(task, 'torch-keys')}:{generation}:"
         self._timeout = timedelta(minutes=30)
 
     def set(self, key: str, value: Any) -> None:
@@ -53,10 +54,13 @@ class ValkeyKeys(_Store):  # type: ignore[misc]  # torch has its signatures wron
         return bytes(self._ask("GET", self._prefix + key) or b"")
 
     def add(self, key: str, amount: int) -> int:
-        return int(self._ask("INCRBY", self._prefix + key, amount))
+        total = int(self._ask("INCRBY", self._prefix + key, amount))
+        self._ask("EXPIRE", self._prefix + key, _LIFETIME_S)
+        return total
 
     def append(self, key: str, value: Any) -> None:
         self._ask("APPEND", self._prefix + key, _raw(value))
+        self._ask("EXPIRE", self._prefix + key, _LIFETIME_S)
 
     def check(self, keys: Sequence[str]) -> bool:
         return bool(self._ask("EXISTS", *(self._prefix + key for key in keys)) == len(keys))

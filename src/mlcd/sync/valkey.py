@@ -1,13 +1,13 @@
 """The parameter store in Redis or Valkey servers, reachable from wherever functions run.
 
-    mlcd:<group>:generation                                        the newest that was joined
-    mlcd:<group>:<generation>:piece:<number>:<source>:<receiver>   a parcel for one worker
-    mlcd:<group>:<generation>:result:<number>:<source>             a parcel for all
-    mlcd:<group>:<generation>:inbox:<rank>                         a stream: the flags of what has come for this worker
-    mlcd:<group>:<generation>:notice:<rank>                        a notice, which expires
-    mlcd:<group>:<generation>:member:<rank>                        this worker has been here
+    <root>:generation                                        the newest that was joined
+    <root>:<generation>:piece:<number>:<source>:<receiver>   a parcel for one worker
+    <root>:<generation>:result:<number>:<source>             a parcel for all
+    <root>:<generation>:inbox:<rank>                         a stream: the flags of what has come for this worker
+    <root>:<generation>:notice:<rank>                        a notice, which expires
+    <root>:<generation>:member:<rank>                        this worker has been here
 
-A parcel is written first, then its flag, in one go; so a flag that is seen stands for a parcel that is there. Flags are
+The root is mlcd:<task>:<group>, so that many tasks may share servers. A parcel is written first, then its flag, in one go; so a flag that is seen stands for a parcel that is there. Flags are
 read, not taken: a worker that is restarted reads them again. Everything expires, in case that nobody removes it.
 
 With several servers, what a worker aggregates is all on one of them: its rank modulo their number. To each server a worker
@@ -18,6 +18,7 @@ third sleeps in the server until a flag comes.
 from __future__ import annotations
 
 import contextlib
+import re
 import struct
 import time
 from collections import deque
@@ -62,7 +63,7 @@ class ValkeyStore:
     def __init__(self, url: str, member: Member) -> None:
         self._me, self._world_size = member.rank, member.world_size
         self._generation = member.generation
-        self._root = f"mlcd:{member.name}"
+        self._root = key_root(member.task, member.name)
         self._keys = f"{self._root}:{member.generation}"
         urls = [each.strip() for each in url.split(",")]
         self._control = Connection(urls[0])
@@ -259,6 +260,18 @@ class ValkeyStore:
             server.up.ask("UNLINK", *(f"{self._keys}:{own}:{self._me}" for own in _OWN), then=done.append)
         while len(done) < len(self._servers) and self._flows.turn(PATIENCE_S):
             pass
+
+
+def key_root(task: str, group: str = "") -> str:
+    """What the keys of a task's group begin with; without a group, those of the whole task."""
+    parts = [re.sub(r"[^A-Za-z0-9_.-]", "-", part) for part in (task, group) if part]
+    return ":".join(["mlcd", *parts])
+
+
+def remove_task(url: str, task: str) -> None:
+    """Remove all that a task has left on the servers of a URL; quiet where there is nothing."""
+    for each in url.split(","):
+        remove_keys(each.strip(), key_root(task))
 
 
 def remove_keys(url: str, root: str, before: int | None = None) -> None:

@@ -17,6 +17,7 @@ from mlcd.sync import join
 SAMPLES, FEATURES, BATCH, RATE = 256, 8, 32, 0.05
 STEPS = int(os.environ.get("STEPS", "40"))
 PAUSE = float(os.environ.get("PAUSE", "0"))
+GROWS_AT = int(os.environ.get("GROWS_AT", "0"))  # the step from which on there is more to exchange
 
 
 def data() -> tuple[np.ndarray, np.ndarray]:
@@ -43,7 +44,8 @@ def main() -> None:
             share = [index for index, _ in zip(sampler, range(BATCH // ranks), strict=False)]
             errors = inputs[share] @ weights - targets[share]
             sums = np.concatenate([inputs[share].T @ errors, [np.sum(errors**2)], [float(mlcd.stopping())]])
-            group.all_reduce([sums])
+            more = np.zeros(4_000_000 if GROWS_AT and step >= GROWS_AT else 0)
+            group.all_reduce([sums, more])
             weights = weights - RATE * sums[:FEATURES] / BATCH
             step += 1
             stop = sums[-1] > 0

@@ -24,6 +24,8 @@ from clouds.functions.task_tools import Field, log_of
 from mlcd.clouds.functions.files import task_files
 from mlcd.clouds.tasks.processes import marked, seen
 from mlcd.core.task import Task, TaskState
+from mlcd.sync import start_servers
+from mlcd.sync.resp import Connection
 from mlcd.worker.checkpoints import newest_intact
 
 PROGRAM = Path(__file__).with_name("numpy_program.py")
@@ -153,6 +155,33 @@ def test_a_killed_parameter_store_is_started_again(fields: Any, tmp_path: Path) 
     assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
     assert "the parameter store was lost" in log_of(task)
     assert curve(log_of(task)) == pytest.approx(one_process(tmp_path, 40), rel=1e-9)
+
+
+def test_a_full_parameter_store_is_told_nothing_is_lost_and_more_memory_lets_it_go_on(
+    fields: Any, tmp_path: Path
+) -> None:
+    with start_servers(memory_mb=12) as shared:
+        owner = Connection(shared.url)
+        owner.ask("SET", "somebody-elses", "value")
+        field = fields(parameters=shared.url)
+        task = training(field, tmp_path, STEPS="20", GROWS_AT="12")
+        status = field.run(task, nodes=2)
+        assert (status.state, "the parameter store is full" in status.reason) == (TaskState.FAILED, True)
+        assert owner.ask("KEYS", "*") == [b"somebody-elses"]
+        owner.ask("CONFIG", "SET", "maxmemory", 256 << 20)
+        later = fields(parameters=shared.url)
+        again = replace(
+            training(later, tmp_path, STEPS="20", GROWS_AT="12"),
+            checkpoints=task.checkpoints,
+            samples_before=10 * 32,
+        )
+        status = later.run(again, nodes=2)
+        assert status.state is TaskState.SUCCEEDED, (status, log_of(again))
+        assert min(curve(log_of(again))) == 11
+        seen_steps = {**curve(log_of(task)), **curve(log_of(again))}
+        assert seen_steps == pytest.approx(one_process(tmp_path, 20), rel=1e-9)
+        assert owner.ask("KEYS", "*") == [b"somebody-elses"]
+        owner.close()
 
 
 def test_a_killed_service_is_started_again(fields: Any, tmp_path: Path) -> None:

@@ -73,6 +73,17 @@ def test_the_failure_of_a_program_is_told_once_others_had_the_time_to_be_its_cau
     assert (verdict.state, verdict.exit_code, verdict.rank) == (TaskState.FAILED, 3, 1)
 
 
+def test_a_parameter_store_that_programs_have_lost_is_no_fault_of_theirs() -> None:
+    failed = stint(0, phase="failed", exit_code=1)
+    tails = [
+        "mlcd.sync.errors.StoreLost: The parameter store at store:6379 cannot be reached: timed out.",
+        "",
+    ]
+    verdict = decide(scene(failed, stint(1), tails=tails))
+    assert isinstance(verdict, Again)
+    assert (verdict.ranks, verdict.why, verdict.losses) == ((), "the parameter store was lost", 1)
+
+
 def test_one_that_others_have_waited_for_in_vain_is_a_straggler() -> None:
     waited = stint(0, phase="failed", exit_code=1)
     tails = ["mlcd.sync.errors.SyncTimeout: Nothing was heard of rank 1 for 60 s.", ""]

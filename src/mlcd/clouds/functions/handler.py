@@ -104,6 +104,7 @@ class Worker:
         env = {
             **self._space.environment(),
             "MLCD_SAMPLES_BEFORE": f"{orders.samples_before:.0f}",
+            "MLCD_SYNC_TASK": self._event.task_id,
             "MLCD_SYNC_GENERATION": str(orders.generation),
             "MLCD_SYNC_TIMEOUT": f"{orders.sync_timeout:g}",
             **({"MLCD_SYNC_URL": orders.sync_url} if orders.sync_url else {}),

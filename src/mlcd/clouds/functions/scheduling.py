@@ -68,7 +68,7 @@ class Scheduling:
         self._lambdas = Lambdas(settings, self._home)
         self._name = function_name(spec.task.id)
         self._crew = Crew(self._lambdas, self._name, self._create)
-        self._servers = ParameterServers(settings, spec.deployment.nodes)
+        self._servers = ParameterServers(settings, spec.task.id, spec.deployment.nodes)
         self._watch = Watch(files.stop, (files.root, folder.root), self._seconds_left())
         self._memory_mb = memory_of(spec.deployment.offer)
 

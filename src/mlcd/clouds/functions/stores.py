@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from mlcd.errors import CloudError
 from mlcd.settings import FunctionsSettings
-from mlcd.sync import Servers, SyncError, start_servers
+from mlcd.sync import Servers, SyncError, remove_task, start_servers
 
 
 def objects_url(settings: FunctionsSettings, home: Path, task_id: str) -> str:
@@ -19,8 +20,9 @@ def objects_url(settings: FunctionsSettings, home: Path, task_id: str) -> str:
 class ParameterServers:
     """The store between the functions of one task; a single function needs none."""
 
-    def __init__(self, settings: FunctionsSettings, workers: int) -> None:
+    def __init__(self, settings: FunctionsSettings, task_id: str, workers: int) -> None:
         self._settings = settings
+        self._task_id = task_id
         self._needed = workers > 1
         self._servers: Servers | None = None
 
@@ -56,7 +58,10 @@ class ParameterServers:
             self.start()
 
     def stop(self) -> None:
-        """End ours; twice is quiet."""
+        """End ours, or clear up after the task in one that it shares; twice is quiet."""
+        if self._needed and self._settings.parameters:
+            with suppress(SyncError):  # it cannot be reached from here: the keys expire
+                remove_task(self._settings.parameters, self._task_id)
         if self._servers is not None:
             for process in self._servers.processes:
                 process.kill()  # it keeps nothing, and a scheduler's children do not hear a SIGTERM

@@ -19,6 +19,7 @@ _KILLED = 137
 _FULL_SHARE = 0.9  # of its memory: a program killed with that much was killed for it
 _MISSING = re.compile(r"Nothing was heard of rank ([\d, ]+) for")
 _STORE_FULL = re.compile(r"\bStoreFull\b")
+_STORE_LOST = re.compile(r"\bStoreLost\b")
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def _failures(scene: Scene) -> Again | Finish | Wait | None:
     ended = {stint.rank for stint in scene.stints if stint.ended}
     if any(stint.asked == "time" for stint in scene.stints):
         return Again(tuple(sorted(ended)), "the time of a function was up")
-    if not scene.store_lives:
+    if not scene.store_lives or any(_STORE_LOST.search(_tail(stint, scene)) for stint in failed):
         return Again(tuple(sorted(ended)), "the parameter store was lost", losses=1)
     missing = stragglers(scene.tails, failed)
     if missing:
@@ -138,13 +139,19 @@ def _failed(stint: Stint) -> bool:
 
 
 def _blame(stint: Stint, scene: Scene) -> Finish:
-    tail = scene.tails[stint.rank] if stint.rank < len(scene.tails) else ""
-    if _STORE_FULL.search(tail):
-        reason = "the parameter store is full; raise the setting functions.store_memory_mb"
+    if _STORE_FULL.search(_tail(stint, scene)):
+        reason = (
+            "the parameter store is full; raise the setting functions.store_memory_mb, "
+            "or give the store that functions.parameters names more memory"
+        )
         return Finish(TaskState.FAILED, reason, stint.exit_code, stint.rank)
     what = "the program" if stint.running_at is not None else "setup"
     reason = f"{what} ended with exit code {stint.exit_code} on node {stint.rank}"
     return Finish(TaskState.FAILED, reason, stint.exit_code, stint.rank)
+
+
+def _tail(stint: Stint, scene: Scene) -> str:
+    return scene.tails[stint.rank] if stint.rank < len(scene.tails) else ""
 
 
 def _how(stint: Stint) -> str:
