@@ -65,7 +65,7 @@ def measure(workers: int, millions: float, options: argparse.Namespace) -> dict[
     return {
         "workers": workers,
         "millions": millions,
-        "systems": {name: _joined(seen, name) for name in options.systems},
+        "systems": {name: _joined(seen, name, options.warm) for name in options.systems},
     }
 
 
@@ -147,10 +147,10 @@ def _check(name: str, gradient: np.ndarray, workers: int) -> None:
             np.testing.assert_allclose(part, expected, rtol=1e-5)
 
 
-def _joined(seen: list[Seen], name: str) -> dict[str, Any]:
-    """The slowest worker's time and the mean time of each step, as medians over the rounds; the first is for warming up."""
+def _joined(seen: list[Seen], name: str, warm: bool) -> dict[str, Any]:
+    """The slowest worker's time and the mean time of each step, as medians over the rounds; the first may be for warming up."""
     rounds = list(zip(*(each[name] for each in seen), strict=True))
-    counted = rounds[1:] or rounds
+    counted = (rounds[1:] if warm else rounds) or rounds
     times = [max(worker["all"] for worker in each) for each in counted]
     steps = [step for step in rounds[0][0] if step in (*STEPS, "UL-grad")]
     return {
@@ -167,7 +167,7 @@ def _joined(seen: list[Seen], name: str) -> dict[str, Any]:
         "busy_share": statistics.median(each[0]["busy_share"] for each in counted),
         "fullest_mb": statistics.median(each[0]["fullest_mb"] for each in counted),
         "rounds": len(counted),
-        "warm": len(rounds) > 1,
+        "warm": len(rounds) > len(counted),
         "steps_s": {
             step: statistics.median(statistics.mean(worker[step] for worker in each) for each in counted)
             for step in steps

@@ -20,11 +20,6 @@ class Flows:
         for flow in self._flows:
             self._selector.register(flow.socket, selectors.EVENT_READ, flow)
 
-    @property
-    def sending(self) -> bool:
-        """Whether there is something to send."""
-        return any(flow.sending for flow in self._flows)
-
     def send(self) -> None:
         """Send what the network takes now."""
         for flow in self._flows:

@@ -87,7 +87,7 @@ class ParameterStore(Protocol):
         """Offer a RESULT to all other workers. The array is left alone until it is settled."""
 
     def settle(self) -> None:
-        """Return when all that was offered has been sent: the arrays may be reused."""
+        """Return when the store has taken all that was offered: the arrays may be reused."""
 
     def expect(self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes]) -> None:
         """Tell where parcels will be received into, so that they come as soon as they are there."""

@@ -79,6 +79,7 @@ class ValkeyStore:
         self._arrived: set[Parcel] = set()
         self._newest = {PIECE: member.position - 1, RESULT: member.position - 1}  # received of each kind
         self._written: deque[tuple[int, _Server, str]] = deque()
+        self._unanswered = 0  # parcels that the servers have not confirmed yet
         self._renewed_s = time.monotonic()
         for server in self._servers:
             self._listen(server)
@@ -125,9 +126,9 @@ class ValkeyStore:
         self._newest[kind] = number
 
     def settle(self) -> None:
-        while self._flows.sending:
+        while self._unanswered:
             if not self._flows.turn(PATIENCE_S):
-                raise StoreLost(f"The parameter store has taken nothing for {PATIENCE_S:g} s.")
+                raise StoreLost(f"The parameter store has not answered for {PATIENCE_S:g} s.")
 
     def post(self, notice: str, seconds: float) -> None:
         key = f"{self._keys}:notice:{self._me}"
@@ -179,7 +180,12 @@ class ValkeyStore:
         kept = 4 * SLOTS * max(8, self._world_size)  # at most 2 × SLOTS × workers can be unread
         for receiver in receivers:
             up.ask("XADD", f"{self._keys}:inbox:{receiver}", "MAXLEN", "~", kept, "*", "", flag)
-        up.ask("EXEC", then=lambda _: self._meter.end(step))
+        self._unanswered += 1
+        up.ask("EXEC", then=lambda _: self._taken(step))
+
+    def _taken(self, step: str) -> None:
+        self._unanswered -= 1
+        self._meter.end(step)
 
     def _remove_read(self, number: int) -> None:
         """Remove what everybody has read, as number is about to be sent."""
