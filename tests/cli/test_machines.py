@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rich.console import Console
+
 from cli.fake_client import Command, FakeClient, stray
+from mlcd.cli.tables import findings_table
+from mlcd.core.view import Finding
 
 
 def test_offers_are_sorted_by_price(mlcd: Command) -> None:
@@ -60,3 +64,9 @@ def test_sweep_ends_strays_when_told_so(mlcd: Command, someone_answers: Callable
     someone_answers("n\n")
     assert "told to end" not in mlcd("sweep", client=client).out
     assert [end for _, end in client.calls] == [True, False, True, False]
+
+
+def test_what_to_install_is_shown_with_its_brackets() -> None:
+    console = Console(record=True, width=120)
+    console.print(findings_table([Finding("store", False, "no Valkey", "pip install 'mlcd[functions]'")]))
+    assert "pip install 'mlcd[functions]'" in console.export_text()

@@ -2,7 +2,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcd.worker import ElasticSampler
@@ -34,6 +34,7 @@ def take(sampler: ElasticSampler, count: int) -> list[int]:
     return taken[:count]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), st.lists(STRETCH, max_size=8), st.booleans())
 def test_no_sample_is_lost_or_seen_twice_within_an_epoch(
     size: int, stretches: list[tuple[int, int, int]], shuffle: bool
@@ -45,6 +46,7 @@ def test_no_sample_is_lost_or_seen_twice_within_an_epoch(
     assert not rest or max(rest.values()) == 1
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), st.lists(STRETCH, max_size=8))
 def test_the_order_depends_on_neither_ranks_nor_batch_size(
     size: int, stretches: list[tuple[int, int, int]]
@@ -53,6 +55,7 @@ def test_the_order_depends_on_neither_ranks_nor_batch_size(
     assert seen == train(size, [(1, 1, len(seen))])
 
 
+@settings(deadline=None)
 @given(st.integers(1, 60), st.sampled_from([1, 2, 3, 4, 6, 12]), st.integers(0, 100))
 def test_with_a_batch_size_every_batch_is_full_and_the_length_is_true(
     size: int, world_size: int, seen: int

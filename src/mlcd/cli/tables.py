@@ -179,7 +179,8 @@ def findings_table(findings: Sequence[Finding]) -> Table:
     shown = table("", "what", "found")
     for finding in findings:
         mark = Text("ok", "green") if finding.ok else Text("no", "red")
-        shown.add_row(mark, finding.what, "\n".join(filter(None, (finding.detail, finding.hint))))
+        found = "\n".join(filter(None, (finding.detail, finding.hint)))
+        shown.add_row(mark, printable(finding.what), printable(found))
     return shown
 
 

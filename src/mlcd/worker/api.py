@@ -21,9 +21,12 @@ T = TypeVar("T")
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 
-def steps(loader: Iterable[T]) -> Steps[T]:
-    """Iterate over the batches of a loader, counting; ends early when the training should (see `stopping`)."""
-    return Steps(loader)
+def steps(loader: Iterable[T], ahead: int = 0) -> Steps[T]:
+    """Iterate over the batches of a loader, counting; ends early when the training should (see `stopping`).
+
+    So many batches are fetched ahead, in a thread, while the program computes and exchanges gradients.
+    """
+    return Steps(loader, ahead)
 
 
 def report(step: float | None = None, samples: float | None = None, **metrics: Any) -> None:

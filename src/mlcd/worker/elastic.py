@@ -89,10 +89,10 @@ class ElasticSampler:
 
     def __len__(self) -> int:
         """Samples of this rank in the next iteration."""
-        return self._rounds(self.samples_seen) * self._per_round() // self._ranks()
+        return self._rounds(self.samples_seen) * self._per_round() // self.world_size
 
     def __iter__(self) -> Iterator[int]:
-        start, stride, rank = self.samples_seen, self._ranks(), self._own_rank()
+        start, stride, rank = self.samples_seen, self.world_size, self._own_rank()
         count, given = len(self), 0
         turn = self._turn = self._turn + 1
         try:
@@ -109,8 +109,8 @@ class ElasticSampler:
         return -(-left // self._per_round())
 
     def _per_round(self) -> int:
-        full_batches = self.batch_size is not None and self.batch_size % self._ranks() == 0
-        return self.batch_size if self.batch_size and full_batches else self._ranks()
+        full_batches = self.batch_size is not None and self.batch_size % self.world_size == 0
+        return self.batch_size if self.batch_size and full_batches else self.world_size
 
     def _at(self, place: int) -> int:
         epoch, offset = divmod(place, self.size)
@@ -120,11 +120,13 @@ class ElasticSampler:
             self._order = (epoch, _permutation(self.size, self.seed, epoch))
         return self._order[1][offset]
 
+    @property
+    def world_size(self) -> int:
+        """How many ranks share the samples."""
+        return ranks.world_size(current().env) if self._world_size is None else self._world_size
+
     def _own_rank(self) -> int:
         return ranks.rank(current().env) if self._rank is None else self._rank
-
-    def _ranks(self) -> int:
-        return ranks.world_size(current().env) if self._world_size is None else self._world_size
 
 
 def _permutation(size: int, seed: int, epoch: int) -> array[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+from mlcd.worker.ahead import Ahead
 from mlcd.worker.batches import leading_dimension, samples_in
 from mlcd.worker.loader_workers import outlive_sigterm
 from mlcd.worker.quiet import quiet
@@ -16,16 +17,17 @@ T = TypeVar("T")
 class Steps(Generic[T]):
     """The batches of a loader; every pass through the loop's body is a step."""
 
-    def __init__(self, loader: Iterable[T]) -> None:
+    def __init__(self, loader: Iterable[T], ahead: int = 0) -> None:
         self.loader = loader
+        self._batches = Ahead(loader, ahead) if ahead > 0 else loader
 
     def __iter__(self) -> Iterator[T]:
         session = current()
         if not session.env.inside or session.mute:
-            yield from self.loader
+            yield from self._batches
             return
         _prepare(session, self.loader)
-        yield from _counted(session, self.loader)
+        yield from _counted(session, self._batches)
 
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]  # a loader without a length says so itself
