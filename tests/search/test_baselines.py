@@ -31,3 +31,9 @@ def test_exhaustive_search_finds_the_best_there_is() -> None:
     assert len(searched.study.trials) == len(study.space)
     assert searched.stop.choice is not None
     assert scaling_truth(searched.stop.choice) > 0.95 * max(map(scaling_truth, study.space))
+
+
+def test_exhaustive_search_may_be_thinned_to_some_numbers_of_nodes() -> None:
+    searched = play(ExhaustiveSearch(nodes=[1, 4]), make_study(Goal(Aim.FASTEST)), scaling_truth)
+    assert {trial.deployment.nodes for trial in searched.study.trials} == {1, 4}
+    assert searched.stop.reason == "everything was tried"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,9 +37,12 @@ class RandomSearch:
 class ExhaustiveSearch:
     """Every deployment once, in the order of the space, then the best of all."""
 
+    nodes: Sequence[int] = ()  # only these numbers of nodes; empty: all
+
     def suggest(self, study: Study) -> Deployment | Stop:
         """The first one not tried, or the best measured when nothing is left."""
-        return _first_within_reach(study, np.arange(len(study.space)))
+        rows = [row for row, each in enumerate(study.space) if not self.nodes or each.nodes in self.nodes]
+        return _first_within_reach(study, np.array(rows, dtype=np.intp))
 
     def beliefs(self, study: Study) -> tuple[Belief, ...]:
         """What the trials say about the rest; the search itself does not use it."""
@@ -54,10 +58,8 @@ def _first_within_reach(study: Study, order: Ints) -> Deployment | Stop:
     rows = order[within_reach[order]]
     if len(rows):
         return study.space[int(rows[0])]
-    left = (
-        "what is left of the limits is held for the training" if view.open.any() else "everything was tried"
-    )
-    return Stop(_choice(study), left)
+    held = "what is left of the limits is held for the training"
+    return Stop(_choice(study), held if view.open[order].any() else "everything was tried")
 
 
 def _choice(study: Study) -> Deployment | None:
