@@ -34,6 +34,7 @@ class LoopbackMachines:
     notice_url = ""
     python = "python3"
     power_off = ""
+    may_have_rented = False
 
     def __init__(self, home: Path, options: Mapping[str, Any]) -> None:
         self._home = home

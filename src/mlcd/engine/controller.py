@@ -114,10 +114,16 @@ def _rest(desk: Desk, state: JobState, why: str, exit_code: int) -> JobRecord:
 def end_open_tasks(desk: Desk) -> None:
     """Stop and book every task of the job that may still run."""
     for task in desk.store.tasks(desk.job_id, open_only=True):
-        if task.handle is not None:
-            status = end_task(desk.cloud, task.handle, desk.record.job.checkpoint.grace_seconds)
+        handle = task.handle or _handle_of(desk, task.id)
+        if handle is not None:
+            status = end_task(desk.cloud, handle, desk.record.job.checkpoint.grace_seconds)
             desk.store.put_charges(desk.job_id, task.id, task.kind, status.charges)
         desk.store.end_task(task.id, desk.now())
+
+
+def _handle_of(desk: Desk, task_id: str) -> str | None:
+    """What a controller launched that was killed before it could write the handle down."""
+    return next((owned.handle for owned in desk.cloud.owned() if owned.task_id == task_id), None)
 
 
 def _in_full(error: MlcdError) -> str:

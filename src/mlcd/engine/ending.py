@@ -5,7 +5,9 @@ from __future__ import annotations
 from mlcd.clouds.base import Cloud
 from mlcd.core.task import Handle, TaskStatus
 
-STOP_SECONDS = 30.0  # beyond the grace: a cloud that has not ended it by then is not waited for
+# Beyond the grace. Machines elsewhere are billed until what they made is home and they are given back, and only then is the
+# bill whole and the model complete; a cloud that takes longer than this is not waited for.
+STOP_SECONDS = 900.0
 
 
 def end_task(cloud: Cloud, handle: Handle, grace_seconds: float) -> TaskStatus:

@@ -24,6 +24,7 @@ class Probe:
     def __init__(self, desk: Desk, record: TaskRecord, max_seconds: float, carry: bool) -> None:
         self.desk = desk
         self.record = record
+        self.max_seconds = max_seconds
         self._job = desk.record.job
         expected = desk.cloud.expected_probe(self._job.probe.measuring_seconds)
         self._task = probe_task(
@@ -51,8 +52,9 @@ class Probe:
             return None
         if self._outcome is None:
             self._outcome, self._stop_at = outcome, self.desk.now()
-            self.desk.cloud.stop(self._handle)
-            status = self.desk.cloud.status(self._handle)
+            if not status.state.ended:  # one that is over may have left machines for the next probe
+                self.desk.cloud.stop(self._handle)
+                status = self.desk.cloud.status(self._handle)
         return self._book(status, outcome) if self._over(status) else None
 
     def abandon(self) -> None:

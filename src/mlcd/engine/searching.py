@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from mlcd import registry
 from mlcd.adapt.limits import allowed_seconds
 from mlcd.clouds.base import Recorded
+from mlcd.core.goal import Goal
 from mlcd.core.job import Job
 from mlcd.core.machines import Deployment
 from mlcd.core.plan import Plan
@@ -133,8 +134,18 @@ class Search:
         if best is not None and best.measurement is not None:
             seconds = study.training_seconds(best.deployment, best.measurement.samples_per_second)
             reserve = Ledger(seconds, best.deployment.usd(seconds))
-        spent = Ledger(study.spent.seconds + reserve.seconds, study.spent.usd + reserve.usd)
+        usd = study.spent.usd + reserve.usd
+        spent = Ledger(study.spent.seconds + reserve.seconds, usd + self._promised_usd(study.goal, usd))
         return allowed_seconds(study.goal, spent, deployment, self._record.job.checkpoint.grace_seconds)
+
+    def _promised_usd(self, goal: Goal, spent_usd: float) -> float:
+        """What one more probe must leave: all that those under way may cost, and the shares of those yet to join."""
+        if goal.budget_usd is None:
+            return 0.0
+        under_way = sum(probe.record.deployment.usd(probe.max_seconds) for probe in self.probes)
+        left = max(0.0, goal.budget_usd - spent_usd - under_way)
+        to_join = max(0, self._record.job.search.parallel - len(self.probes) - 1)
+        return under_way + left * to_join / (to_join + 1)
 
     def _plan(self, stop: Stop) -> Plan:
         study = self._study()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,13 @@ from ec2_settings import ec2_settings
 from emulated import EmulatedEc2, wait_for
 from mlcd.api import Client
 from mlcd.clouds.ec2 import open_cloud
+from mlcd.clouds.ec2.machines import Ec2Machines
+from mlcd.clouds.remote.base import Machine
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.run import JobState
 from mlcd.core.task import Task, TaskKind, TaskState
 from mlcd.core.trial import FailureKind
+from mlcd.errors import CloudError
 from mlcd.settings import Settings
 from small_jobs import PROGRAM
 
@@ -105,3 +110,19 @@ def _small_job(code: Path) -> dict[str, Any]:
         "probe": {"warmup_seconds": 0.2, "min_seconds": 0.5, "max_seconds": 3, "silent_seconds": 60},
         "checkpoint": {"grace_seconds": 2},
     }
+
+
+def test_one_instance_that_is_not_known_does_not_keep_the_others_alive(
+    ec2: EmulatedEc2, tmp_path: Path
+) -> None:
+    machines = Ec2Machines(tmp_path, ec2_settings(tmp_path).ec2, ["us-east-1"])
+    made = ec2.boto("ec2").run_instances(ImageId=ec2.image, MinCount=1, MaxCount=1, InstanceType="c5.large")
+    real = Machine(made["Instances"][0]["InstanceId"], "", "", time.time(), details={"region": "us-east-1"})
+    gone = replace(real, id="i-0123456789abcdef0", billed_from=0.0)
+    machines.release([gone, real])
+    state = ec2.boto("ec2").describe_instances(InstanceIds=[real.id])["Reservations"][0]["Instances"][0][
+        "State"
+    ]
+    assert state["Name"] in ("shutting-down", "terminated")
+    with pytest.raises(CloudError, match="does not know i-0123456789abcdef0 yet"):
+        machines.release([replace(gone, billed_from=time.time())])

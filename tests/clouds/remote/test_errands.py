@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -151,6 +152,46 @@ def test_a_courier_killed_again_and_again_rents_once_and_loses_nothing(rented: R
     assert rented.text(task).splitlines() == [f"step {i}" for i in range(1, 41)]
     assert sorted(rented.cloud.calls()) == ["release m-1", "release m-2", "rent m-1", "rent m-2"]
     assert list(rented.cloud.owned()) == []
+
+
+def test_what_is_stopped_while_its_courier_is_dead_saves_comes_home_and_is_given_back(
+    rented: Rented, tmp_path: Path
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "train.py").write_text(_STEPS)
+    task = rented.task("python3 train.py", workdir=str(tmp_path / "work"))
+    handle = rented.launch(task)
+    rented.wait(handle, lambda status: status.progress.steps > 2)
+    kill_couriers(rented.home)
+    rented.cloud.stop(handle)
+    status = rented.wait(handle)
+    assert (status.state, status.reason) == (TaskState.STOPPED, "stopped")
+    assert newest_complete(Path(task.checkpoints)) is not None
+    assert rented.cloud.calls() == ["rent m-1", "release m-1"]
+
+
+def test_a_model_that_cannot_come_home_at_once_is_tried_again(rented: Rented) -> None:
+    task = rented.task("echo done; echo w > $MLCD_OUTPUT_DIR/model")
+    in_the_way = TaskFolder(Path(task.folder)).outputs.parent / ".bringing"
+    in_the_way.mkdir(parents=True)
+    handle = rented.launch(task)
+    rented.wait(handle, lambda status: "done" in status.log_tail)
+    time.sleep(3.0)
+    assert list(rented.cloud.owned()) != []
+    shutil.rmtree(in_the_way)
+    assert rented.wait(handle).state is TaskState.SUCCEEDED
+    assert (TaskFolder(Path(task.folder)).outputs / "model").read_text() == "w\n"
+    assert list(rented.cloud.owned()) == []
+
+
+def test_what_a_task_that_is_over_left_behind_can_still_be_ended(keeping: Rented) -> None:
+    probe = replace(keeping.task("true"), kind=TaskKind.PROBE)
+    handle = keeping.launch(probe)
+    keeping.wait(handle)
+    kill_couriers(keeping.home)  # nobody minds the machine that waits
+    assert [owned.task_id for owned in keeping.cloud.owned()] == ["task-1"]
+    keeping.cloud.stop(handle)
+    assert list(keeping.cloud.owned()) == []
 
 
 def test_a_machine_that_is_gone_is_noticed(rented: Rented) -> None:

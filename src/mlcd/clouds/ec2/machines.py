@@ -18,7 +18,7 @@ from mlcd.clouds.ec2.prices import spot_prices
 from mlcd.clouds.remote.base import Machine, Notes, Reach
 from mlcd.clouds.remote.ssh import SshReach
 from mlcd.core.machines import Deployment
-from mlcd.errors import NoCapacityError
+from mlcd.errors import CloudError, NoCapacityError
 from mlcd.settings import Ec2Settings
 
 NOTICE_URL = "http://169.254.169.254"
@@ -26,6 +26,7 @@ ALIVE = ["pending", "running"]
 JOB, TASK, LEASE = "mlcd:job", "mlcd:task", "mlcd:lease"
 LAUNCH = "mlcd:launch"  # tells tasks apart that have the same id on different computers
 KEY = "key"
+YOUNG_SECONDS = 120.0  # an instance that AWS does not know may be too new for it
 
 
 class Ec2Machines:
@@ -102,11 +103,29 @@ class Ec2Machines:
         """Tag them with another task."""
         self._tag(machines, {TASK: task_id, LAUNCH: self._nonce()})
 
+    @property
+    def may_have_rented(self) -> bool:
+        """Whether RunInstances was called and its answer is not known."""
+        return bool(self._noted("zone"))
+
     def release(self, machines: Sequence[Machine]) -> None:
         """Terminate them; those that are gone are passed over."""
         for region, ids in _by_region(machines).items():
-            with allowing("InvalidInstanceID.NotFound"), translated("terminate instances"):
-                self._account.client("ec2", region).terminate_instances(InstanceIds=ids)
+            if not self._terminate(region, ids):  # one that is not known, and AWS terminates none
+                self._terminate_each(region, [machine for machine in machines if machine.id in ids])
+
+    def _terminate(self, region: str, ids: Sequence[str]) -> bool:
+        with allowing("InvalidInstanceID.NotFound"), translated("terminate instances"):
+            self._account.client("ec2", region).terminate_instances(InstanceIds=list(ids))
+            return True
+        return False
+
+    def _terminate_each(self, region: str, machines: Sequence[Machine]) -> None:
+        """One by one. AWS may not know yet what it has just rented out: that is tried again by whoever asked."""
+        unknown = [machine for machine in machines if not self._terminate(region, [machine.id])]
+        young = [machine.id for machine in unknown if time.time() - machine.billed_from < YOUNG_SECONDS]
+        if young:
+            raise CloudError(f"AWS does not know {', '.join(young)} yet, and has not terminated them.")
 
     def renewed(self, machines: Sequence[Machine], until: float) -> None:
         """Write the lease's end into the tags, for whoever looks from elsewhere."""

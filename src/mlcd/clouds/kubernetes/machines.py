@@ -34,6 +34,7 @@ class KubernetesMachines:
         self.python = str(options["python"])
         self.lease_seconds = float(options["lease_seconds"])
         self.lost_seconds = float(options["lost_seconds"])
+        self.may_have_rented = False
 
     def acquire(
         self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]
@@ -42,6 +43,7 @@ class KubernetesMachines:
         wanted = self._wanted(task_id, job_id, deployment)
         manifests = json.dumps(make_manifests(wanted)).encode()
         self._kubectl.must("apply", "--filename", "-", stdin=manifests)
+        self.may_have_rented = True
         give_up_at = time.monotonic() + float(self._options["wait_seconds"])
         while len(running := [pod for pod in self._pods(task_id) if _runs(pod)]) < deployment.nodes:
             if time.monotonic() > give_up_at:

@@ -52,8 +52,10 @@ class RayCloud(RemoteCloud):
         return [Owned(one.task_id, one.task_id, one.job_id, one.what, one.since) for one in found]
 
     def stop(self, handle: Handle) -> None:
-        """Ask the courier to end it; what was started from another computer is given back at once."""
-        if task_files(self.home, handle).read_spec() is None:
+        """Ask the courier to end it; what has no courier any more, or none here, is given back at once."""
+        files = task_files(self.home, handle)
+        state = files.read_state()
+        if files.read_spec() is None or (state is not None and state.state.ended):
             self._teller.ask("release", task=handle)
         else:
             super().stop(handle)

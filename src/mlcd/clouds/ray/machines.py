@@ -28,6 +28,7 @@ class RayMachines:
     keep_seconds = 0.0  # a node of a cluster that is there anyway takes no time to get back
     control = ""
     notice_url = ""
+    may_have_rented = False  # what is reserved is found by asking the cluster, if it is there at all
     power_off = ""  # the host gives back what it has when the lease runs out
 
     def __init__(self, options: Mapping[str, Any], notes: Notes) -> None:

@@ -78,6 +78,11 @@ class Machines(Protocol):
     python: str  # the Python there
     power_off: str  # how a machine ends itself; empty: it cannot
 
+    @property
+    def may_have_rented(self) -> bool:
+        """Whether a call that was never answered may have rented machines for the task."""
+        ...
+
     def acquire(
         self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]
     ) -> Sequence[Machine]:

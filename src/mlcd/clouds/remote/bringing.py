@@ -105,6 +105,8 @@ def _bring_file(node: RemoteNode, name: str, size: int, into: Path) -> None:
         return  # a courier before us brought it
     draft = into.parent / ".bringing"
     node.fetch(f"outputs/{name}", draft)
+    if draft.stat().st_size != size:
+        raise CloudError(f"Only {draft.stat().st_size} of the {size} bytes of '{name}' arrived.")
     target.parent.mkdir(parents=True, exist_ok=True)
     draft.replace(target)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from mlcd.clouds.remote.base import Machines
 from mlcd.clouds.remote.files import Spec, State, TaskFiles, task_files
+from mlcd.clouds.remote.keeping import unclaimed
 from mlcd.clouds.tasks.files import working_folder
 from mlcd.clouds.tasks.keepers import start_keeper, take_lock
 from mlcd.clouds.tasks.telling import Narrator
@@ -101,13 +102,14 @@ class RemoteCloud:
     def stop(self, handle: Handle) -> None:
         """Ask the courier to end it; what was started from another computer is given back to the seller."""
         files = task_files(self.home, handle)
-        if files.read_spec() is None:
+        spec = files.read_spec()
+        if spec is None:
             machines = self.machines()
             machines.release(machines.find(handle))
             return
         state = files.read_state()
         if state is not None and state.state.ended:
-            self._release_rest(handle, state)
+            self._release_rest(handle, spec.task.job_id, state)
             return
         with suppress(OSError):
             files.stop.touch()
@@ -155,11 +157,13 @@ class RemoteCloud:
         if state is not None and state.state.ended and state.refused:
             raise _ERRORS[state.refused](state.reason.removeprefix("no capacity: "), state.hint)
 
-    def _release_rest(self, handle: Handle, state: State) -> None:
-        """A task that is over may have machines that wait for the next; whoever says stop wants those ended, too."""
-        if state.kept_until is not None and state.kept_until > self.clock.now():
-            machines = self.machines()
-            machines.release(machines.find(handle))
+    def _release_rest(self, handle: Handle, job_id: str, state: State) -> None:
+        """What is left of a task that is over: machines that wait for the next one, or that could not be given back."""
+        machines = self.machines()
+        left = machines.find(handle)
+        waiting = [machine for machine in left if machine.id in state.kept]
+        others = [machine for machine in left if machine.id not in state.kept]
+        machines.release([*others, *unclaimed(self.home, job_id, waiting)])
 
     def _tell(self, files: TaskFiles, spec: Spec, state: State) -> TaskStatus:
         now = state.ended_at if state.ended_at is not None else self.clock.now()

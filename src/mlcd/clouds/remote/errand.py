@@ -13,7 +13,7 @@ import os
 import random
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.remote.base import Machines
+from mlcd.clouds.remote.base import Machine, Machines
 from mlcd.clouds.remote.files import Spec, TaskFiles
 from mlcd.clouds.remote.homecoming import Homecoming
 from mlcd.clouds.remote.keeping import claim
@@ -36,6 +36,7 @@ from mlcd.errors import MlcdError, NoCapacityError, UserError
 
 TICK_SECONDS = 0.2
 ASK_SECONDS = 3.0  # how often the seller is asked about a machine that does not answer
+KNOWN_SECONDS = 10.0  # a machine that the seller does not list may be too new for its books
 _PORTS = range(20000, 32000)
 
 
@@ -50,6 +51,7 @@ class Errand:
         self._record = Record(files, spec, self._machines)
         self._homecoming = Homecoming(self._record)
         self._asked_at = 0.0
+        self._unknown_at = 0.0  # when the seller was last asked in vain
 
     def run(self) -> None:
         """Look after the task, whatever happens, and leave the last words."""
@@ -62,6 +64,8 @@ class Errand:
 
     def _live(self) -> Ending:
         try:
+            if self._record.state.agents:
+                self._rejoin()
             self._check()
             self._acquire()
             self._connect()
@@ -91,6 +95,12 @@ class Errand:
 
     # ------------------------------------------------------------------------------------------- beginning
 
+    def _rejoin(self) -> None:
+        """Hear what runs, before anything is decided: only what is reached can be ended and brought home."""
+        self._record.nodes = self._nodes()
+        for node in self._record.nodes:
+            node.listen()
+
     def _acquire(self) -> None:
         """Rent the machines, those that wait for this job first."""
         if self._record.state.machines:
@@ -109,19 +119,22 @@ class Errand:
 
     def _connect(self) -> None:
         """Wait until all machines have addresses, and know the way to each."""
-        record = self._record
+        record, folder = self._record, self._record.folder
         while not all(machine.host for machine in record.state.machines):
             self._check()
+            self._ask(record.state.machines)
             record.change(machines=tuple(self._machines.locate(record.state.machines)))
             time.sleep(TICK_SECONDS)
-        name, control = self._files.root.name, self._machines.control
-        record.nodes = [
-            RemoteNode(rank, machine, self._machines.reach(machine), name, control, record.folder)
-            for rank, machine in enumerate(record.state.machines)
-        ]
-        folder = record.folder
+        record.nodes = record.nodes or self._nodes()
         for place in (folder.log().parent, folder.progress, folder.outputs, record.checkpoints):
             place.mkdir(parents=True, exist_ok=True)
+
+    def _nodes(self) -> list[RemoteNode]:
+        name, machines = self._files.root.name, self._machines
+        return [
+            RemoteNode(rank, machine, machines.reach(machine), name, machines.control, self._record.folder)
+            for rank, machine in enumerate(self._record.state.machines)
+        ]
 
     def _prepare(self) -> None:
         """Send everything and start the agents, on all machines side by side."""
@@ -196,19 +209,22 @@ class Errand:
     def _check_lost(self) -> None:
         """While a machine boots: end when the task must, or when the machine is gone."""
         self._check()
-        self._ask(self._record.nodes)
+        self._ask([node.machine for node in self._record.nodes])
 
     def _ask_about_silent(self) -> None:
         """A machine that does not answer is lost when its seller says so, or after a while."""
         silent = [node for node in self._record.nodes if node.silent_seconds > ASK_SECONDS and not node.ended]
         if not silent:
             return
-        known = self._ask(silent)
-        late = [node for node in silent if node.silent_seconds > self._machines.lost_seconds]
+        known = self._ask([node.machine for node in silent])
+        # Whether we or they were away is not known of the time in which nobody could be asked.
+        since_known = time.monotonic() - self._unknown_at
+        lost_seconds = self._machines.lost_seconds
+        late = [node for node in silent if min(node.silent_seconds, since_known) > lost_seconds]
         if late and known:
             raise Ending(TaskState.LOST, f"node {late[0].rank} does not answer", node=late[0].rank)
 
-    def _ask(self, nodes: list[RemoteNode]) -> bool:
+    def _ask(self, machines: Sequence[Machine]) -> bool:
         """Raise Ending where one of them is gone; whether the seller could be asked."""
         if time.monotonic() - self._asked_at < ASK_SECONDS:
             return False
@@ -216,17 +232,20 @@ class Errand:
         try:
             there = {machine.id for machine in self._machines.find(self._task.id)}
         except MlcdError:  # away, or credentials that have run out: the training goes on meanwhile
+            self._unknown_at = time.monotonic()
             return False
-        gone = [node for node in nodes if node.machine.id not in there]
+        old_enough = time.time() - KNOWN_SECONDS
+        gone = [each for each in machines if each.id not in there and each.billed_from < old_enough]
         if gone:
-            raise Ending(TaskState.LOST, self._farewell(gone[0]), node=gone[0].rank)
+            rank = [machine.id for machine in self._record.state.machines].index(gone[0].id)
+            raise Ending(TaskState.LOST, self._farewell(gone[0], rank), node=rank)
         return True
 
-    def _farewell(self, node: RemoteNode) -> str:
+    def _farewell(self, machine: Machine, rank: int) -> str:
         why = ""
         with suppress(MlcdError):
-            why = self._machines.why_gone(node.machine)
-        return f"the machine of node {node.rank} is gone" + (f" ({why})" if why else "")
+            why = self._machines.why_gone(machine)
+        return f"the machine of node {rank} is gone" + (f" ({why})" if why else "")
 
     def _each(self, act: Callable[[RemoteNode], None]) -> None:
         """Do it for all nodes side by side; raise Ending as soon as the task must end."""

@@ -68,6 +68,7 @@ class TaskFiles(Files[Spec, State]):
         state = replace(self.read_state() or State(), state=TaskState.FAILED, reason=reason)
         refused = "" if state.machines else "cloud"
         self.write_state(replace(state, ended_at=time.time(), refused=refused))
+        self.forget_secrets()
 
     def read_notes(self) -> dict[str, str]:
         """What the courier before us left for us."""

@@ -17,6 +17,8 @@ from mlcd.errors import CloudError, MlcdError
 
 TICK_SECONDS = 0.1
 FAILED_GRACE_SECONDS = 5.0  # for the other nodes, once one has failed or is lost
+HOME_SECONDS = 120.0  # to try again for, where the model is on a machine that does not answer
+RETRY_SECONDS = 2.0
 END_SECONDS = 20.0  # beyond the grace, for a program to be ended
 LATELY_SECONDS = 3.0  # a node that was heard of since then answers
 
@@ -38,8 +40,7 @@ class Homecoming:
     def end(self, ending: Ending) -> None:
         """Stop, bring home, give back, last words."""
         record = self._record
-        self._stop_programs(ending)
-        problem = self._bring_home()
+        problem = self._come_home(ending)
         if problem and ending.state is TaskState.SUCCEEDED:
             ending = Ending(TaskState.FAILED, problem, exit_code=0)
         self._give_back(ending)
@@ -71,8 +72,6 @@ class Homecoming:
 
     def _stop_programs(self, ending: Ending) -> None:
         """SIGTERM, the grace, SIGKILL on every machine that answers; those that only serve are asked last."""
-        if not self._record.state.agents:
-            return
         grace, lost = self._task.grace_seconds, set[int]()
         if ending.state in (TaskState.FAILED, TaskState.LOST) and not _noticed(ending):
             grace = min(grace, FAILED_GRACE_SECONDS)
@@ -98,23 +97,50 @@ class Homecoming:
 
     # -------------------------------------------------------------------------------------- bringing home
 
-    def _bring_home(self) -> str:
-        """The rest of the logs, the last checkpoint, the outputs; why that was not possible, if it was not."""
-        record = self._record
-        if not record.state.agents:
+    def _come_home(self, ending: Ending) -> str:
+        """End the programs and bring home what they made; why that was not possible, if it was not."""
+        if not self._record.state.agents:
             return ""
-        if self._bringer is not None:
-            self._bringer.close()
         try:
-            for node in record.nodes:
-                self._hear_last(node)
-            if record.nodes[0].agent:
-                (self._bringer or record.bringer()).bring()
-            bring_outputs(record.nodes, record.folder.outputs)
-        except (CloudError, OSError, ValueError) as error:
+            self._stop_programs(ending)
+            if self._bringer is not None:
+                self._bringer.close()
+            return self._bring_home(patient=ending.state in (TaskState.SUCCEEDED, TaskState.STOPPED))
+        except Exception as error:  # whatever it is, the machines must be given back and the cause told
             traceback.print_exc()
-            return f"what it made could not be brought home: {error}"
-        return ""
+            return f"mlcd's own error: {error!r}"
+
+    def _bring_home(self, patient: bool) -> str:
+        """Try again for a while where the machines are well and only the way to them is not."""
+        give_up_at = time.monotonic() + HOME_SECONDS
+        while True:
+            try:
+                self._bring_all()
+            except (CloudError, OSError, ValueError) as error:
+                traceback.print_exc()
+                if not patient or time.monotonic() > give_up_at or self._first_is_gone():
+                    return f"what it made could not be brought home: {error}"
+                self._record.beat()
+                time.sleep(RETRY_SECONDS)
+            else:
+                return ""
+
+    def _bring_all(self) -> None:
+        """The rest of the logs, the last checkpoint, the outputs."""
+        record = self._record
+        for node in record.nodes:
+            self._hear_last(node)
+        if record.nodes[0].agent:
+            (self._bringer or record.bringer()).bring()
+        bring_outputs(record.nodes, record.folder.outputs)
+
+    def _first_is_gone(self) -> bool:
+        """Whether the seller says that the machine with the model is no more."""
+        try:
+            there = {machine.id for machine in self._machines.find(self._task.id)}
+        except MlcdError:
+            return False
+        return self._record.nodes[0].machine.id not in there
 
     def _hear_last(self, node: RemoteNode) -> None:
         if node.ended or node.silent_seconds < LATELY_SECONDS:
@@ -125,14 +151,13 @@ class Homecoming:
 
     def _give_back(self, ending: Ending) -> None:
         """Give the machines back, or let them wait a little for the job's next task, where it may want them."""
-        record = self._record
-        machines, kept = self._all_machines(), self._worth_keeping(ending)
+        record, kept = self._record, self._worth_keeping(ending)
         if kept:
             until = time.time() + self._machines.keep_seconds
             machines_kept = [node.machine for node in kept]
             keep(record.home, self._task.job_id, record.spec.deployment, machines_kept, until)
             record.change(kept=tuple(machine.id for machine in machines_kept), kept_until=until)
-        self._release([machine for machine in machines if machine.id not in record.state.kept])
+        self._release_all()
 
     def _worth_keeping(self, ending: Ending) -> list[RemoteNode]:
         """Machines in good order whose job will go on: after a probe, or when another node was lost."""
@@ -155,28 +180,34 @@ class Homecoming:
             return True
         return False
 
-    def _release(self, machines: list[Machine]) -> None:
+    def _release_all(self) -> None:
         """Give back, again and again until the seller has heard it; the lease ends what it does not hear of."""
-        give_up_at = time.monotonic() + self._machines.lease_seconds
-        while machines and time.monotonic() < give_up_at:
+        record, lease_seconds = self._record, self._machines.lease_seconds
+        known = {machine.id: machine for machine in record.state.machines}
+        give_up_at = time.monotonic() + lease_seconds
+        while True:
             try:
-                self._machines.release(machines)
+                ours = self._ours(known)
+                self._machines.release(ours)
                 break
             except MlcdError:
                 traceback.print_exc()
-                self._record.beat()
-                time.sleep(2.0)
-        now = time.time()
-        given = {**self._record.state.billed_to, **{machine.id: now for machine in machines}}
-        self._record.change(billed_to=given)
+                if not (known or self._machines.may_have_rented) or time.monotonic() > give_up_at:
+                    ours = self._not_kept(known)
+                    break
+                record.change()  # a sign of life; the leases are not renewed
+                time.sleep(RETRY_SECONDS)
+        # What nobody could give back runs until its lease is over.
+        until = time.time() + (lease_seconds if time.monotonic() > give_up_at else 0.0)
+        record.change(billed_to={**record.state.billed_to, **{machine.id: until for machine in ours}})
 
-    def _all_machines(self) -> list[Machine]:
-        """Ours by our own books and by the seller's: a call that was killed may have rented some that we never saw."""
-        known = {machine.id: machine for machine in self._record.state.machines}
-        with suppress(MlcdError):
-            for machine in self._machines.find(self._task.id):
-                known.setdefault(machine.id, machine)
-        return list(known.values())
+    def _ours(self, known: dict[str, Machine]) -> list[Machine]:
+        """By our own books and by the seller's: a call that was killed may have rented some that we never saw."""
+        found = {machine.id: machine for machine in self._machines.find(self._task.id)}
+        return self._not_kept({**found, **known})
+
+    def _not_kept(self, machines: dict[str, Machine]) -> list[Machine]:
+        return [machine for machine in machines.values() if machine.id not in self._record.state.kept]
 
 
 def _noticed(ending: Ending) -> bool:

@@ -85,7 +85,9 @@ class RemoteNode:
     # -------------------------------------------------------------------------------------------- listening
 
     def listen(self) -> None:
-        """Hear the agent and bring home what has grown, again and again, in a thread."""
+        """Hear the agent and bring home what has grown, again and again, in a thread; a second time is quiet."""
+        if self._listener is not None:
+            return
         self.heard_at = time.monotonic()
         self._listener = threading.Thread(target=self._listen, name=f"node-{self.rank}", daemon=True)
         self._listener.start()

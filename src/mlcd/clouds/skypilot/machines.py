@@ -36,6 +36,7 @@ class SkyMachines:
         self.python = str(options["python"])
         self.lease_seconds = float(options["lease_seconds"])
         self.lost_seconds = float(options["lost_seconds"])
+        self.may_have_rented = False
         self._renewed_at = 0.0
 
     def acquire(
@@ -51,6 +52,7 @@ class SkyMachines:
                 idle_minutes_to_autostop=self._minutes,
                 down=True,
             )
+            self.may_have_rented = True
             sky.get(request)
         machines = self.find(task_id)
         if len(machines) < deployment.nodes:
