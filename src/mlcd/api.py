@@ -368,10 +368,10 @@ class Client:
         with self._cloud(cloud or self.settings.cloud, cloud_options) as seller:
             return list(seller.offers())
 
-    def sweep(self, *, end: bool = False) -> list[Stray]:
-        """What costs money and belongs to no job at work; ended if asked for."""
+    def sweep(self, *, end: bool = False, others: bool = False) -> list[Stray]:
+        """What costs money and belongs to no job at work; ended if asked for, what others look after too if `others`."""
         clouds = {self.settings.cloud, *(record.cloud for record in self.store.jobs())} - {"replay"}
-        return sweep(self.store, self.settings, sorted(clouds), end)
+        return sweep(self.store, self.settings, sorted(clouds), end, others)
 
     def _is_known(self, job_id: str) -> bool:
         try:

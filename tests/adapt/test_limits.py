@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from mlcd.adapt.limits import LEAST_STOP_SECONDS, Halt, Keep, Limit, allowed_seconds, held_back, keep_or_halt
+from mlcd.adapt.limits import (
+    LEAST_STOP_SECONDS,
+    Halt,
+    Keep,
+    Limit,
+    allowed_seconds,
+    held_back,
+    keep_or_halt,
+    promised_usd,
+)
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.study import Ledger
@@ -65,3 +74,16 @@ def test_a_training_on_forecast_is_never_halted_on_its_way_and_a_slower_one_in_t
     slow = held_back(13.5 - 1, 10.0 - 0.5, 15.4, least_seconds=told)
     assert slow == 15.4
     assert isinstance(keep_or_halt(goal, Ledger(1, 0), TWO, slow), Halt)
+
+
+def test_probes_side_by_side_share_what_is_left_of_the_budget() -> None:
+    goal, spent, under_way = Goal(Aim.FASTEST, budget_usd=12.0), 2.0, 0.0
+    for to_join in (3, 2, 1, 0):
+        mine = 12.0 - spent - promised_usd(goal, spent, under_way, to_join)
+        assert mine == pytest.approx(2.5)
+        under_way += mine
+    assert spent + under_way == pytest.approx(12.0)
+
+
+def test_without_a_budget_nothing_is_promised() -> None:
+    assert promised_usd(Goal(Aim.FASTEST), 2.0, float("inf"), 3) == 0.0

@@ -73,3 +73,14 @@ def allowed_seconds(goal: Goal, spent: Ledger, deployment: Deployment, stop_seco
     if goal.budget_usd is not None and deployment.usd_per_hour > 0:
         seconds.append((goal.budget_usd - spent.usd) / deployment.usd_per_hour * 3600.0 - stop_seconds)
     return min(seconds)
+
+
+def promised_usd(goal: Goal, spent_usd: float, under_way_usd: float, to_join: int) -> float:
+    """What one of several probes side by side must leave of the budget, so that together they keep it.
+
+    All that those under way may cost, and an equal share of the rest for each that may yet join them.
+    """
+    if goal.budget_usd is None:
+        return 0.0
+    left = max(0.0, goal.budget_usd - spent_usd - under_way_usd)
+    return under_way_usd + left * to_join / (to_join + 1)

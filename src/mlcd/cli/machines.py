@@ -112,7 +112,14 @@ def check(
     _show_check(found)
 
 
-def sweep(context: typer.Context, yes: given.YesFlag = False, json: given.JsonFlag = False) -> None:
+def sweep(
+    context: typer.Context,
+    yes: given.YesFlag = False,
+    others: Annotated[
+        bool, typer.Option("--others", help="End also what another computer looks after.")
+    ] = False,
+    json: given.JsonFlag = False,
+) -> None:
     """List what costs money and belongs to no job at work, and end it if you agree.
 
     Examples:
@@ -121,11 +128,11 @@ def sweep(context: typer.Context, yes: given.YesFlag = False, json: given.JsonFl
         mlcd sweep --yes
     """
     client = client_of(context)
-    strays = client.sweep(end=yes)
+    strays = client.sweep(end=yes, others=others)
     if not json:
         show(strays_table(strays) if strays else "Nothing runs that belongs to no job.")
         if strays and not yes and interactive() and typer.confirm("End them?"):
-            strays = client.sweep(end=True)
+            strays = client.sweep(end=True, others=others)
             show(f"{sum(stray.ended for stray in strays)} told to end.")
         elif strays and not yes:
             show("mlcd sweep --yes   end them")

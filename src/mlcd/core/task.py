@@ -133,3 +133,4 @@ class Owned:
     what: str
     since: float
     deployment: Deployment | None = None
+    leased_until: float | None = None  # renewed by whoever looks after it, wherever that is

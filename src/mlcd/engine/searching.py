@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from mlcd import registry
-from mlcd.adapt.limits import allowed_seconds
+from mlcd.adapt.limits import allowed_seconds, promised_usd
 from mlcd.clouds.base import Recorded
 from mlcd.core.goal import Goal
 from mlcd.core.job import Job
@@ -139,13 +139,10 @@ class Search:
         return allowed_seconds(study.goal, spent, deployment, self._record.job.checkpoint.grace_seconds)
 
     def _promised_usd(self, goal: Goal, spent_usd: float) -> float:
-        """What one more probe must leave: all that those under way may cost, and the shares of those yet to join."""
-        if goal.budget_usd is None:
-            return 0.0
+        """What one more probe must leave to those at its side."""
         under_way = sum(probe.record.deployment.usd(probe.max_seconds) for probe in self.probes)
-        left = max(0.0, goal.budget_usd - spent_usd - under_way)
         to_join = max(0, self._record.job.search.parallel - len(self.probes) - 1)
-        return under_way + left * to_join / (to_join + 1)
+        return promised_usd(goal, spent_usd, under_way, to_join)
 
     def _plan(self, stop: Stop) -> Plan:
         study = self._study()

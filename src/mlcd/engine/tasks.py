@@ -12,7 +12,7 @@ from mlcd.core.task import Task
 from mlcd.engine.desk import work_of
 
 SETUP_SECONDS = 1800.0  # a probe's `setup` may install packages
-PROBE_GRACE = 2.0  # a probe that carries nothing on has nothing to save
+PROBE_GRACE = 0.5  # a probe that carries nothing on has nothing to save
 
 
 def probe_task(

@@ -212,9 +212,10 @@ class RemoteClient:
         found = self.wire.get("/offers", cloud=cloud, options=json.dumps(self._options(cloud_options)))
         return [from_data(Offer, item) for item in found["items"]]
 
-    def sweep(self, *, end: bool = False) -> list[Stray]:
-        """What costs money and belongs to no job at work; ended if asked for."""
-        return [from_data(Stray, item) for item in self.wire.post("/sweep", {"end": end})["items"]]
+    def sweep(self, *, end: bool = False, others: bool = False) -> list[Stray]:
+        """What costs money and belongs to no job at work; ended if asked for, what others look after too if `others`."""
+        found = self.wire.post("/sweep", {"end": end, "others": others})
+        return [from_data(Stray, item) for item in found["items"]]
 
     def _submission(
         self, loaded: LoadedJob, job: dict[str, Any], cloud: str | None, options: Mapping[str, str] | None

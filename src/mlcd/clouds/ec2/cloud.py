@@ -10,7 +10,7 @@ from typing import Any
 from mlcd.clouds.ec2.account import Account
 from mlcd.clouds.ec2.billing import charges
 from mlcd.clouds.ec2.errors import code_of, translated
-from mlcd.clouds.ec2.machines import ALIVE, JOB, TASK, Ec2Machines
+from mlcd.clouds.ec2.machines import ALIVE, JOB, LEASE, TASK, Ec2Machines
 from mlcd.clouds.ec2.offers import make_offers
 from mlcd.clouds.remote.cloud import RemoteCloud
 from mlcd.clouds.remote.files import Spec, State
@@ -94,7 +94,8 @@ class Ec2Cloud(RemoteCloud):
 def _owned(task: str, ones: list[dict[str, Any]]) -> Owned:
     since = min(one["LaunchTime"].timestamp() for one in ones)
     what = _tag(ones[0], "mlcd:deployment") or f"{len(ones)} × {ones[0]['InstanceType']}"
-    return Owned(task, task, _tag(ones[0], JOB), what, since)
+    leases = [float(lease) for one in ones if (lease := _tag(one, LEASE)).isdigit()]
+    return Owned(task, task, _tag(ones[0], JOB), what, since, leased_until=max(leases, default=None))
 
 
 def _tag(one: dict[str, Any], key: str) -> str:

@@ -35,9 +35,10 @@ class Strays(BaseModel):
 
 
 class Sweep(Body):
-    """Whether to end them."""
+    """Whether to end them, and whether also those that another computer looks after."""
 
     end: bool = False
+    others: bool = False
 
 
 class About(BaseModel):
@@ -70,7 +71,7 @@ def sweep(sent: Sweep, site: SiteOf, who: Boss, once: OncePer) -> Response:
     """List what costs money and belongs to no job at work; ended if asked for."""
 
     def act(_reserved: str) -> Response:
-        strays = site.client.sweep(end=sent.end)
+        strays = site.client.sweep(end=sent.end, others=sent.others)
         if sent.end:
             site.note(who.name, "sweep", ", ".join(stray.owned.task_id for stray in strays))
         return answer({"items": strays})

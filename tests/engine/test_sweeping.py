@@ -1,0 +1,102 @@
+"""What belongs to nobody is found and ended; what belongs to someone else is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from mlcd import registry
+from mlcd.api import Client
+from mlcd.core.clock import SystemClock
+from mlcd.core.machines import Deployment
+from mlcd.core.task import Owned, Task, TaskKind
+from mlcd.engine.control import controlling
+from mlcd.engine.controller import end_open_tasks, open_cloud
+from mlcd.engine.desk import Desk
+from mlcd.engine.sweeping import sweep
+from mlcd.errors import CloudError
+from small_jobs import MakeJob
+
+
+class Seller:
+    """A cloud that knows what is rented, and hears what shall end."""
+
+    name = "seller"
+
+    def __init__(self, *rented: Owned) -> None:
+        self.clock = SystemClock()
+        self.rented = rented
+        self.ended: list[str] = []
+
+    def owned(self) -> Iterable[Owned]:
+        return self.rented
+
+    def stop(self, handle: str) -> None:
+        self.ended.append(handle)
+
+    def close(self) -> None:
+        pass
+
+
+class Away(Seller):
+    """One that does not answer."""
+
+    def owned(self) -> Iterable[Owned]:
+        raise CloudError("It is away.", "Wait.")
+
+
+def rented(handle: str, leased_for: float | None = None) -> Owned:
+    now = SystemClock().now()
+    until = None if leased_for is None else now + leased_for
+    return Owned(handle, handle, "unknown", "1 × c5.large", now - 60, leased_until=until)
+
+
+@pytest.fixture
+def sellers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Seller]:
+    """Clouds by their names, filled by a test."""
+    known: dict[str, Seller] = {}
+    monkeypatch.setattr(registry, "load", lambda _kind, name: lambda _settings, _options: known[name])
+    return known
+
+
+def swept(client: Client, *clouds: str, **flags: Any) -> dict[str, bool]:
+    given = {"end": True, "others": False, **flags}
+    return {s.owned.handle: s.ended for s in sweep(client.store, client.settings, clouds, **given)}
+
+
+def test_what_another_computer_looks_after_is_listed_and_left_alone(
+    client: Client, sellers: dict[str, Seller]
+) -> None:
+    seller = sellers["a"] = Seller(rented("theirs", leased_for=600), rented("left", leased_for=-5))
+    assert swept(client, "a") == {"theirs": False, "left": True}
+    assert seller.ended == ["left"]
+    assert swept(client, "a", others=True) == {"theirs": True, "left": True}
+
+
+def test_a_cloud_that_cannot_be_asked_does_not_spare_the_others(
+    client: Client, sellers: dict[str, Seller]
+) -> None:
+    sellers["a"], sellers["b"] = Away(), Seller(rented("left"))
+    with pytest.raises(CloudError, match=r"It is away\. Of what else was asked: 1 found, 1 told to end"):
+        swept(client, "a", "b")
+    assert sellers["b"].ended == ["left"]
+
+
+def test_what_was_launched_by_a_controller_that_died_before_it_wrote_it_down_is_ended(
+    client: Client, make_job: MakeJob
+) -> None:
+    job_id = client.submit(client.load(make_job()))
+    cloud = open_cloud(client.settings, client.store.job(job_id))
+    with controlling(client.store, job_id) as token:
+        assert token is not None
+        desk = Desk(client.store, cloud, client.settings, job_id, token, {})
+        record = desk.intend(TaskKind.PROBE, Deployment(next(iter(cloud.offers())), 1))
+        task = Task(record.id, job_id, TaskKind.PROBE, "command", "sleep 1000", grace_seconds=1.0)
+        cloud.launch(task, record.deployment, {})
+        end_open_tasks(desk)
+    assert list(cloud.owned()) == []
+    assert not client.store.tasks(job_id, open_only=True)
+    assert {item.task_id for item in client.view(job_id).bill} == {record.id}
+    cloud.close()
