@@ -67,10 +67,10 @@ from mlcd.sync.errors import (
     SyncTimeout,
 )
 from mlcd.sync.group import Group, join
+from mlcd.sync.keys import remove_task
 from mlcd.sync.objects import ObjectStore, open_object_store
 from mlcd.sync.server import Servers, start_servers
 from mlcd.sync.shm import remove_segments
-from mlcd.sync.valkey import remove_task
 
 __all__ = [
     "Group",

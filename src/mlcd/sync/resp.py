@@ -10,24 +10,21 @@ import select
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, Union
+from collections.abc import Callable, Generator
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import numpy as np
-
 from mlcd.errors import UserError
+from mlcd.sync.commands import Argument, Writer
 from mlcd.sync.errors import StoreFull, StoreLost, SyncError
 from mlcd.sync.store import Bytes
 
-Argument = Union[bytes, int, str, "Bytes"]
 Reply = Any  # bytes, int, None, or a list of replies
 Handler = Callable[[Reply], None]
 Reading = Generator[None, None, Any]  # goes on when there is more to read
 
 PATIENCE_S = 60.0  # with a server that does not answer
 _SMALL = 4096  # bytes read ahead when looking for the head of a reply
-_LARGE = 16384  # arguments from here on are sent from where they lie
 _WORTH_WAKING = 256 << 10  # bytes that have come
 _MOST_PARTS = 512  # of one call of sendmsg; the kernel takes 1024
 _SOCKET_BUFFER = 1 << 20  # bytes on their way
@@ -67,7 +64,7 @@ class Flow:
 
     def __init__(self, url: str, timeout_s: float = PATIENCE_S) -> None:
         self.name, self.socket = _connect(url, timeout_s)
-        self._writer = _Writer()
+        self._writer = Writer()
         self._parts: deque[memoryview] = deque()  # on their way out
         self._ahead = bytearray()  # read but not looked at
         self._due: deque[tuple[Bytes | None, Handler | None]] = deque()  # replies, in their order
@@ -208,46 +205,6 @@ class Flow:
             if not count:
                 raise _lost(self.name, ConnectionResetError("it hung up"))
             return count
-
-
-class _Writer:
-    """Puts commands into few pieces of memory; large arrays stay where they are."""
-
-    def __init__(self) -> None:
-        self._parts: list[Any] = []
-        self._small = bytearray()
-
-    def add(self, arguments: Sequence[Argument]) -> None:
-        """One more command."""
-        small = self._small
-        small += b"*%d\r\n" % len(arguments)
-        for argument in arguments:
-            if isinstance(argument, np.ndarray):
-                small += b"$%d\r\n" % argument.nbytes
-                small = self._add_array(argument)
-                small += b"\r\n"
-            else:
-                raw = argument if isinstance(argument, bytes) else str(argument).encode()
-                small += b"$%d\r\n%b\r\n" % (len(raw), raw)
-
-    def take(self) -> list[memoryview]:
-        """All that was added since the last time."""
-        self._end_small()
-        parts, self._parts = self._parts, []
-        return [memoryview(part) for part in parts]
-
-    def _add_array(self, array: Bytes) -> bytearray:
-        if array.nbytes < _LARGE:
-            self._small += array.data
-        else:
-            self._end_small()
-            self._parts.append(array.data)
-        return self._small
-
-    def _end_small(self) -> None:
-        if self._small:
-            self._parts.append(self._small)
-            self._small = bytearray()
 
 
 def _connect(url: str, timeout_s: float) -> tuple[str, socket.socket]:

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch.distributed
 
+from mlcd.sync.keys import key_root
 from mlcd.sync.resp import Connection
 from mlcd.sync.shm import shared_folder
-from mlcd.sync.valkey import key_root
 
 _dist: Any = torch.distributed  # whose stores are there, though not declared
 _Store: Any = _dist.Store
