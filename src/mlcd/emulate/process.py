@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mlcd.emulate.supervisor import Supervisor
 
 _NICENESS = -10  # the hosts' shares are kept by this process: it must get its turn on a busy computer
+_SWITCH_S = 0.0005  # the supervisor reads hundreds of small files a second, and each time waits for the API's threads
 _MOTO = {  # read by moto when it is imported
     "MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION": "true",
     "MOTO_ENABLE_AMI_VALIDATION": "true",
@@ -40,6 +41,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     os.environ.update(_MOTO)
     os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
+    sys.setswitchinterval(_SWITCH_S)
     place = Place(given.name, Path(given.folder))
     try:
         network = make_switch(place, IPv4Network(given.network) if given.network else None)
