@@ -21,6 +21,7 @@ class Cloud(Protocol):
     name: str
     clock: Clock  # the time that this cloud lives in
     poll_seconds: float  # how often it is worth asking
+    ending_seconds: float  # billed from the end of a program until what it made is home
     start_seconds: float | None  # from launch to the first step; None: learnt from the probes
 
     def offers(self) -> Iterable[Offer]:

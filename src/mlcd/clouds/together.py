@@ -44,6 +44,7 @@ class Together:
         self.name = "+".join(self._clouds)
         self.clock: Clock = clouds[0].clock
         self.poll_seconds = min(cloud.poll_seconds for cloud in clouds)
+        self.ending_seconds = max(cloud.ending_seconds for cloud in clouds)
 
     def offers(self) -> Iterable[Offer]:
         """All of theirs."""

@@ -33,6 +33,12 @@ class Offer:
     priced_at: str = ""  # ISO date of the price, where it has one
     source: str = ""  # who says so
     losses_per_hour: float = 0.0  # how often its machines are expected to be taken back
+    extras_usd_per_hour: float = 0.0  # of one node, on top of its price: disk, public address
+
+    @property
+    def whole_usd_per_hour(self) -> float:
+        """What one node costs with all that comes with it."""
+        return self.usd_per_hour + self.extras_usd_per_hour
 
     @property
     def name(self) -> str:
@@ -67,8 +73,8 @@ class Deployment:
 
     @property
     def usd_per_hour(self) -> float:
-        """Price of all nodes together, those that serve as well."""
-        return self.offer.usd_per_hour * self.nodes
+        """Price of all nodes together, those that serve as well, with all that comes with them."""
+        return self.offer.whole_usd_per_hour * self.nodes
 
     def usd(self, seconds: float) -> float:
         """Price of all nodes for that long."""

@@ -43,8 +43,9 @@ def held_for_stopping(
 
 
 def stop_seconds(desk: Desk, record: JobRecord) -> float:
-    """What stopping may take at the most: the grace, and a look or two."""
-    return record.job.checkpoint.grace_seconds + 2.0 * desk.cloud.poll_seconds
+    """What stopping may take at the most: the grace, a look or two, and the way home."""
+    cloud = desk.cloud
+    return record.job.checkpoint.grace_seconds + 2.0 * cloud.poll_seconds + cloud.ending_seconds
 
 
 def limit_error(desk: Desk, record: JobRecord, halt: Halt) -> LimitReachedError:

@@ -136,7 +136,8 @@ class Search:
             reserve = Ledger(seconds, best.deployment.usd(seconds))
         usd = study.spent.usd + reserve.usd
         spent = Ledger(study.spent.seconds + reserve.seconds, usd + self._promised_usd(study.goal, usd))
-        return allowed_seconds(study.goal, spent, deployment, self._record.job.checkpoint.grace_seconds)
+        ending_seconds = self._record.job.checkpoint.grace_seconds + self.desk.cloud.ending_seconds
+        return allowed_seconds(study.goal, spent, deployment, ending_seconds)
 
     def _promised_usd(self, goal: Goal, spent_usd: float) -> float:
         """What one more probe must leave to those at its side."""

@@ -192,7 +192,7 @@ class Stretch:
         """What is held back for stopping: no less than what the cloud was told when it was launched."""
         if not goal_of(self.record).limited:
             return 0.0
-        least = self.task.grace_seconds + 2.0 * self.desk.cloud.poll_seconds
+        least = stop_seconds(self.desk, self.record)
         done, seen = self.task.samples_before + status.progress.samples, lately(status)
         left = samples_left(self.desk, self.record, done)
         needed = rest_seconds(self.desk, self.record) if seen is None else left / seen.samples_per_second

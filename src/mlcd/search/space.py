@@ -22,7 +22,7 @@ def make_space(job: Job, offers: Iterable[Offer]) -> tuple[Deployment, ...]:
         for servers in server_counts(job.topology, nodes)
         for batch_size in job.batch_sizes.choices or (None,)
         if batch_size is None or batch_size >= nodes - servers  # a worker without a sample has nothing to do
-        if offer.usd_per_hour * nodes <= most_usd
+        if offer.whole_usd_per_hour * nodes <= most_usd
     )
     if not space:
         raise _nothing_left_by_size(job, allowed)
@@ -155,8 +155,8 @@ def _price(resources: Resources, nodes: int) -> Iterable[_Sieve]:
     if most is not None:
         yield _Sieve(
             f"max_hourly_cost {most:g}",
-            lambda offer: offer.usd_per_hour * nodes <= most,
-            lambda offer: f"{nodes} × {offer.name} at ${offer.usd_per_hour * nodes:.4g}",
+            lambda offer: offer.whole_usd_per_hour * nodes <= most,
+            lambda offer: f"{nodes} × {offer.name} at ${offer.whole_usd_per_hour * nodes:.4g}",
         )
 
 

@@ -65,7 +65,7 @@ def table_of(space: tuple[Deployment, ...]) -> Table:
     offers, which = _offers(space)
     kinds = tuple(dict.fromkeys(offer.instance.name for offer in offers))
     numbers = {name: number for number, name in enumerate(kinds)}
-    price = np.array([offer.usd_per_hour for offer in offers], dtype=float)[which]
+    price = np.array([offer.whole_usd_per_hour for offer in offers], dtype=float)[which]
     return Table(
         deployments=space,
         position={deployment: row for row, deployment in enumerate(space)},

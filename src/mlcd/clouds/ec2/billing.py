@@ -16,6 +16,11 @@ USD_PER_ADDRESS_HOUR = 0.005  # public IPv4
 USD_PER_GB_OUT = 0.09  # to the internet, from the first byte: what is free each month is not counted on
 
 
+def extras_usd_per_hour(disk_gib: float) -> float:
+    """What one machine's disk and address cost."""
+    return disk_gib * USD_PER_GIB_MONTH / MONTH_SECONDS * 3600.0 + USD_PER_ADDRESS_HOUR
+
+
 def charges(spec: Spec, state: State, now: float, disk_gib: float) -> tuple[Charge, ...]:
     """The bill of a task at a moment, the machines first."""
     lines = list(_lines(spec.deployment, state, now, disk_gib))
@@ -27,7 +32,8 @@ def _lines(deployment: Deployment, state: State, now: float, disk_gib: float) ->
     spans = [_span(machine, state, now) for machine in state.machines]
     began = state.started_at if state.started_at is not None else now
     seconds = max(0.0, now - began)
-    yield Charge(f"{deployment.nodes} × {deployment.offer.name}", seconds, deployment.usd(seconds))
+    usd = deployment.nodes * usd_per_second * seconds
+    yield Charge(f"{deployment.nodes} × {deployment.offer.name}", seconds, usd)
     short = sum(seconds - span for span in spans if seconds - span > 1.0)  # they came later, or went earlier
     yield Charge("machines given back early", -short, -short * usd_per_second)
     yield _spot_difference(state, spans, deployment.offer.usd_per_hour)

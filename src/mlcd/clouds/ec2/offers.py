@@ -8,6 +8,7 @@ from pathlib import Path
 from mlcd.catalog.ec2_types import listed_types
 from mlcd.catalog.price_list import fresh, read_price_list
 from mlcd.clouds.ec2.account import Account
+from mlcd.clouds.ec2.billing import extras_usd_per_hour
 from mlcd.clouds.ec2.kinds import Kind, describe, wanted
 from mlcd.clouds.ec2.prices import Prices, on_demand_prices, spot_prices
 from mlcd.clouds.ec2.quotas import Quotas, family_of, read_quotas
@@ -35,14 +36,17 @@ def _of_region(
     quotas = read_quotas(account, region, families)
     listed = _list_prices(account, region, sold, settings, cache, now)
     spot = spot_prices(account, region, [kind.instance.name for kind in kinds if kind.spot], cache, now)
+    extras = extras_usd_per_hour(settings.disk_gib)
     for kind in kinds:
         name = kind.instance.name
         if listed.on_demand.get(name, 0.0) > 0:
-            yield from _offer(kind, region, listed.on_demand[name], quotas, listed)
+            yield from _offer(kind, region, listed.on_demand[name], quotas, listed, extras)
         zones = [usd for usd in spot.spot.get(name, {}).values() if usd > 0]
         if zones:
             losses = settings.spot_losses_per_hour
-            yield from _offer(kind, region, min(zones), quotas, spot, spot=True, losses_per_hour=losses)
+            yield from _offer(
+                kind, region, min(zones), quotas, spot, extras, spot=True, losses_per_hour=losses
+            )
 
 
 def _list_prices(
@@ -66,6 +70,7 @@ def _offer(
     usd_per_hour: float,
     quotas: Quotas,
     prices: Prices,
+    extras_usd_per_hour: float,
     spot: bool = False,
     losses_per_hour: float = 0.0,
 ) -> Iterator[Offer]:
@@ -82,4 +87,5 @@ def _offer(
         priced_at=prices.date,
         source=prices.source,
         losses_per_hour=losses_per_hour,
+        extras_usd_per_hour=extras_usd_per_hour,
     )

@@ -36,6 +36,7 @@ class FunctionsCloud:
         self.clock: Clock = clock or SystemClock()
         self._settings = settings.functions
         self.home = settings.home.absolute() / "functions"
+        self.ending_seconds = 0.0
         self.poll_seconds = 0.25 if not self._settings.endpoint else 5.0
         self._lambdas = Lambdas(self._settings, self.home)
         self._narrator = Narrator()

@@ -32,6 +32,7 @@ class LocalCloud:
 
     name = "local"
     poll_seconds = 0.2
+    ending_seconds = 0.0
     start_seconds: float | None = None  # that depends on the program alone
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:

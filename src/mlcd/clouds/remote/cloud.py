@@ -31,6 +31,7 @@ class RemoteCloud:
 
     name = "remote"
     poll_seconds = 0.5
+    ending_seconds = 10.0
     start_seconds: float | None = None
     seller = ""  # "module:function" of an OpenMachines, for the courier
 

@@ -42,6 +42,7 @@ class ReplayCloud:
         self.probe_time = options.probe_time
         self.start_seconds: float | None = options.start_seconds
         self.poll_seconds = _even_poll(options.probe_time)
+        self.ending_seconds = 0.0
         self._options = options
         self._file = StateFile(options.state)
         self._state = self._file.open()
