@@ -85,12 +85,40 @@ def test_a_folder_that_never_rests_is_committed_all_the_same(
     (folder / "model.bin").write_text("weights")
     snapshots.look()
     assert newest_complete(into) is None
-    monkeypatch.setattr("mlcd.clouds.tasks.snapshots.RESTLESS_SECONDS", -1.0)
+    monkeypatch.setattr("mlcd.clouds.tasks.snapshots.NEVER_AT_REST_SECONDS", -1.0)
     snapshots.look()
     snapshots.finish(trusted=False, ended_at=time.time())
     newest = newest_complete(into)
     assert newest is not None
     assert samples_of(newest) == 7.0
+
+
+def test_a_program_that_saves_all_the_time_is_content_with_a_short_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, into = tmp_path / "saved", tmp_path / "checkpoints"
+    folder.mkdir()
+    snapshots = Snapshots(folder, into, 2, lambda moment: 7.0, "task", lambda message: None)
+    monkeypatch.setattr("mlcd.clouds.tasks.snapshots.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("mlcd.clouds.tasks.snapshots.SHORT_LOOK_SECONDS", 0.0)
+    _save(folder, age_seconds=0.5)
+    snapshots.look()
+    assert newest_complete(into) is None
+    monkeypatch.setattr("mlcd.clouds.tasks.snapshots.RESTLESS_SECONDS", -1.0)
+    _save(folder, age_seconds=0.0)
+    snapshots.look()
+    assert newest_complete(into) is None
+    _save(folder, age_seconds=0.5)
+    snapshots.look()
+    snapshots.finish(trusted=False, ended_at=time.time())
+    assert newest_complete(into) is not None
+
+
+def _save(folder: Path, age_seconds: float) -> None:
+    """What a program wrote so long ago."""
+    (folder / "model.bin").write_text("weights")
+    moment = time.time() - age_seconds
+    os.utime(folder / "model.bin", (moment, moment))
 
 
 def test_a_checkpoint_that_cannot_be_kept_is_told_and_hurts_nothing(tmp_path: Path) -> None:

@@ -20,9 +20,12 @@ from mlcd.clouds.checkpoints import (
 )
 
 LOOK_SECONDS = 0.5
-RESTLESS_SECONDS = (
-    10.0  # a folder that never rests is copied all the same, if it holds still while being copied
-)
+# A program that saves again and again may never leave its folder at rest for long. After a while a shorter rest will do, and
+# in the end none, if the folder holds still while it is copied.
+RESTLESS_SECONDS = 3.0
+SHORT_QUIET_SECONDS = 0.3
+SHORT_LOOK_SECONDS = 0.1
+NEVER_AT_REST_SECONDS = 10.0
 
 
 class Snapshots:
@@ -50,7 +53,8 @@ class Snapshots:
 
     def look(self) -> None:
         """Commit the folder if it has changed and come to rest; returns at once."""
-        if time.monotonic() - self._looked_at < LOOK_SECONDS or (self._copying and self._copying.is_alive()):
+        pause = SHORT_LOOK_SECONDS if self._restless_seconds > RESTLESS_SECONDS else LOOK_SECONDS
+        if time.monotonic() - self._looked_at < pause or (self._copying and self._copying.is_alive()):
             return
         self._looked_at = time.monotonic()
         files = signature(self._folder)
@@ -68,14 +72,19 @@ class Snapshots:
         if self._copying is not None:
             self._copying.join()
         files = signature(self._folder)
-        if files != self._committed and (trusted or ended_at - changed_at(files) >= QUIET_SECONDS):
+        if files != self._committed and (trusted or ended_at - changed_at(files) >= SHORT_QUIET_SECONDS):
             self._commit(files, self._samples_at(changed_at(files)))
 
     def _at_rest(self, files: Signature) -> bool:
-        now = time.monotonic()
-        self._restless_since = self._restless_since or now
-        restless = now - self._restless_since > RESTLESS_SECONDS
-        return restless or time.time() - changed_at(files) >= QUIET_SECONDS
+        self._restless_since = self._restless_since or time.monotonic()
+        restless = self._restless_seconds
+        quiet = SHORT_QUIET_SECONDS if restless > RESTLESS_SECONDS else QUIET_SECONDS
+        return restless > NEVER_AT_REST_SECONDS or time.time() - changed_at(files) >= quiet
+
+    @property
+    def _restless_seconds(self) -> float:
+        """How long the folder has been changing without a rest."""
+        return 0.0 if self._restless_since is None else time.monotonic() - self._restless_since
 
     def _commit(self, files: Signature, samples: float) -> None:
         try:
