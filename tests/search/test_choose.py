@@ -109,6 +109,20 @@ def test_a_search_that_found_nothing_names_the_nearest_and_what_would_do() -> No
     assert caught.value.hint.startswith("The nearest is 1 × p3: a deadline of 1h 22m would do")
 
 
+def test_what_was_never_measured_is_no_advice() -> None:
+    study = study_of(space=(FAST, SLOW), aim=Aim.FASTEST, budget_usd=0.01)
+    with pytest.raises(GoalUnreachableError) as caught:
+        make_plan(study, Stop(None, ""), (Belief(FAST, 100.0, 1.0, 900.0),))
+    assert caught.value.hint.startswith("Nothing could be tried within the limits: trying")
+
+
+def test_the_nearest_may_be_one_that_was_not_tried_and_says_so() -> None:
+    study = study_of(measured(SLOW, 1.0), space=(FAST, SLOW), aim=Aim.FASTEST, budget_usd=0.01)
+    with pytest.raises(GoalUnreachableError) as caught:
+        make_plan(study, Stop(None, ""), (Belief(FAST, 100.0, 1.0, 900.0),))
+    assert "without trying it" in caught.value.hint
+
+
 def test_a_choice_that_passes_a_limit_is_refused() -> None:
     study = study_of(measured(FAST, 100.0), aim=Aim.FASTEST, budget_usd=5.0)
     with pytest.raises(GoalUnreachableError, match="a budget of \\$12"):

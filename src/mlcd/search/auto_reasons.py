@@ -28,7 +28,9 @@ def nothing_to_try(study: Study) -> str:
 
 
 def nothing_works(study: Study) -> str:
-    """When whatever was tried failed."""
+    """When whatever was tried failed, or nothing could be tried."""
+    if not study.trials:
+        return f"not one deployment can be tried within the {limit_names(study)}"
     return f"all {len(study.trials)} deployments that were tried failed, so the others most likely would"
 
 

@@ -216,14 +216,23 @@ def _compare(aim: Aim, other: Forecast, taken: Forecast) -> str:
 def _unreachable(
     study: Study, seen: dict[Deployment, Forecast], expected: dict[Deployment, Belief], why: str
 ) -> GoalUnreachableError:
-    forecasts = {d: forecast_belief(study, belief) for d, belief in expected.items()} | seen
+    forecasts = (
+        {d: forecast_belief(study, belief) for d, belief in expected.items()} if _informed(study) else {}
+    )
     limits = _limit_names(study)
     what = f"keep the {limits}" if limits else "be trained on"
     message = f"No deployment can {what}. {_ended(why)}".rstrip()
-    if not forecasts:
+    needed = {d: _total(study, each) for d, each in forecasts.items()}
+    needed |= {d: _slow(study, each) for d, each in seen.items()}
+    if not needed:
         return GoalUnreachableError(message, _hint_without_forecast(study))
-    best = min(forecasts, key=lambda d: study.goal.excess(*_slow(study, forecasts[d])))
-    return GoalUnreachableError(message, _what_would_do(study, best, forecasts[best]))
+    best = min(needed, key=lambda d: study.goal.excess(*needed[d]))
+    return GoalUnreachableError(message, _what_would_do(study, best, *needed[best], tried=best in seen))
+
+
+def _informed(study: Study) -> bool:
+    """Whether what is believed of untried deployments rests on any measurement."""
+    return bool(measured_trials(study)) or any(study.earlier)
 
 
 def _hint_without_forecast(study: Study) -> str:
@@ -234,8 +243,8 @@ def _hint_without_forecast(study: Study) -> str:
     return f"Nothing could be tried within the limits: trying {cheapest} alone takes about {cost}, before any training."
 
 
-def _what_would_do(study: Study, deployment: Deployment, forecast: Forecast) -> str:
-    seconds, usd = _slow(study, forecast)
+def _what_would_do(study: Study, nearest: Deployment, seconds: float, usd: float, tried: bool) -> str:
+    deployment = f"{nearest}" if tried else f"{nearest}, as far as can be told without trying it"
     needs = []
     if study.goal.deadline_seconds is not None and seconds > study.goal.deadline_seconds:
         needs.append(f"a deadline of {show_duration(seconds)}")
