@@ -126,6 +126,37 @@ def test_a_training_that_fails_once_goes_on_from_its_checkpoint(client: Client, 
     assert view.run.attempts[1].samples_before == 500
 
 
+def test_a_crash_that_comes_again_at_the_same_step_is_not_paid_for_a_third_time(
+    client: Client, make_job: MakeJob
+) -> None:
+    crash = PROGRAM.replace(
+        "    if number % 25 == 24:",
+        "    if '-t' in os.environ['MLCD_TASK_ID'] and number == 20: raise ValueError('bad shard')\n"
+        "    if number % 25 == 24:",
+    )
+    view = run(client, make_job(crash, checkpoint={"grace_seconds": 2, "carry": False}))
+    assert view.record.state is JobState.FAILED
+    assert [attempt.end for attempt in view.run.attempts] == [AttemptEnd.FAILED] * 2
+    assert "goes on from the beginning" in view.record.error
+    assert "bad shard" in view.record.error
+
+
+def test_a_program_that_goes_on_beyond_its_work_is_told_of(client: Client, make_job: MakeJob) -> None:
+    endless = """
+    import time, mlcd
+    for done in range(10, 2000, 10):
+        time.sleep(0.02)
+        mlcd.report(step=done / 10, samples=done)
+    """
+    view = run(client, make_job(endless, work={"samples": 500}, checkpoint={"carry": False}))
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    told = [
+        event.message for event in client.store.events(view.record.id) if "Is `work` right?" in event.message
+    ]
+    assert len(told) == 1
+    assert "after 500 samples" in told[0]
+
+
 def test_what_a_probe_trains_is_not_trained_again(client: Client, make_job: MakeJob) -> None:
     view = run(client, make_job(work={"samples": 4000}))
     assert view.record.state is JobState.SUCCEEDED, view.record.error

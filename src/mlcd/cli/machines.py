@@ -172,7 +172,7 @@ def _show_check(check: Check) -> None:
             ("Search", f"{job.search.strategy} over {len(check.space)} deployments"),
             (
                 "All probes",
-                f"{show_duration(sum(check.probe_seconds))}, {show_usd(sum(check.probe_usd))} at the very most",
+                f"about {show_duration(sum(check.probe_seconds))} and {show_usd(sum(check.probe_usd))}, were all tried",
             ),
         ),
         "",

@@ -13,6 +13,7 @@ from mlcd.adapt.limits import (
 )
 from mlcd.core.machines import Deployment
 from mlcd.core.records import JobRecord
+from mlcd.core.run import Run
 from mlcd.core.study import Ledger
 from mlcd.core.units import show_duration, show_usd
 from mlcd.engine.desk import Desk, goal_of
@@ -37,9 +38,10 @@ def held_for_stopping(
     needed_seconds: float,
     least_seconds: float = LEAST_STOP_SECONDS,
 ) -> float:
-    """What is held back before a limit, if the rest of the work needs that long."""
+    """What is held back before a limit, if the rest of the work needs that long; the way home always is."""
     room = allowed_seconds(goal_of(record), spent, deployment, 0.0)
-    return held_back(room, needed_seconds, stop_seconds(desk, record), least_seconds)
+    least = least_seconds + desk.cloud.ending_seconds
+    return held_back(room, needed_seconds, stop_seconds(desk, record), least)
 
 
 def stop_seconds(desk: Desk, record: JobRecord) -> float:
@@ -50,19 +52,26 @@ def stop_seconds(desk: Desk, record: JobRecord) -> float:
 
 def limit_error(desk: Desk, record: JobRecord, halt: Halt) -> LimitReachedError:
     """What was reached, and what going on would take."""
-    seconds = rest_seconds(desk, record)
-    rest = Ledger(seconds, record.deployment.usd(seconds))
-    cost = f"about {show_usd(rest.usd)} and {show_duration(rest.seconds)} more"
+    cost = _cost_to_finish(desk, record)
     kept = "with a checkpoint" if carried_samples(desk.folder) > 0 else "without a checkpoint: it left none"
     if halt.limit is Limit.BUDGET:
         return BudgetExhaustedError(
-            f"Stopped before the budget was passed, {kept}: {halt.why}. To finish takes {cost}.",
+            f"Stopped before the budget was passed, {kept}: {halt.why}. {cost}",
             f"To go on: mlcd resume {record.id} --budget AMOUNT",
         )
     return DeadlineMissedError(
-        f"Stopped {kept}: {halt.why}. To finish takes {cost}.",
+        f"Stopped {kept}: {halt.why}. {cost}",
         f"To go on: mlcd resume {record.id} --deadline TIME",
     )
+
+
+def _cost_to_finish(desk: Desk, record: JobRecord) -> str:
+    trained = Run(desk.store.attempts(record.id)).samples
+    if trained > 0 and samples_left(desk, record, trained) == 0.0:
+        return "All the work of the job file is done, and the program went on: how long it still takes is not known."
+    seconds = rest_seconds(desk, record)
+    cost = f"about {show_usd(record.deployment.usd(seconds))} and {show_duration(seconds)} more"
+    return f"To finish takes {cost}."
 
 
 def rest_seconds(desk: Desk, record: JobRecord) -> float:

@@ -30,11 +30,12 @@ from mlcd.engine.judging import NO_CAPACITY
 from mlcd.engine.modelling import keep_model, most_samples
 from mlcd.engine.searching import StopAskedError
 from mlcd.engine.secrets import redact
-from mlcd.engine.tasks import training_task
+from mlcd.engine.tasks import carried_samples, training_task
 from mlcd.errors import CloudError, NoCapacityError, TaskFailedError
 
 SOLD_OUT_SECONDS = 60.0  # before machines that could not be had are asked for again
 BY_USER = "the user asked for it"
+MORE_THAN_WORK = 1.1
 HANG_FACTOR = 5.0  # × the probe's patience: a training may pause to evaluate or to save
 
 
@@ -88,11 +89,12 @@ class Training:
                 f"The training was lost {run.count(AttemptEnd.LOST)} times; the last: {attempt.why}.",
                 f"`mlcd resume {record.id}` tries again from the newest checkpoint.",
             )
-        if run.count(AttemptEnd.FAILED) > settings.max_failures:
+        if run.count(AttemptEnd.FAILED) > settings.max_failures or _fails_alike(run):
             tail = self.desk.cloud.status(self.desk.store.task(attempt.task_id).handle or "").log_tail
+            place = "the newest checkpoint" if carried_samples(self.desk.folder) > 0 else "the beginning"
             raise TaskFailedError(
                 f"The training failed {run.count(AttemptEnd.FAILED)} times; the last: {attempt.why}.",
-                f"Mend the program, then `mlcd resume {record.id}` goes on from the newest checkpoint.",
+                f"Mend the program, then `mlcd resume {record.id}` goes on from {place}.",
                 redact(tail, self.desk.secrets),
             )
 
@@ -120,6 +122,7 @@ class Stretch:
         self.adapter = Adapter(desk, record)
         self.handle: Handle = ""
         self.moved_from = self._moved_from()
+        self.told_of_more = False
 
     def follow(self) -> Attempt:
         """Watch it until it has ended and is booked."""
@@ -131,6 +134,7 @@ class Stretch:
         while True:
             status = self.desk.cloud.status(self.handle)
             self._tell_downtime(self.books.book(self.record, status))
+            self._tell_of_more(status)
             if status.state.ended:
                 return self._end(status)
             if (ended := self._decide(status)) is not None:
@@ -192,7 +196,7 @@ class Stretch:
         """What is held back for stopping: no less than what the cloud was told when it was launched."""
         if not goal_of(self.record).limited:
             return 0.0
-        least = stop_seconds(self.desk, self.record)
+        least = self.task.grace_seconds + 2.0 * self.desk.cloud.poll_seconds
         done, seen = self.task.samples_before + status.progress.samples, lately(status)
         left = samples_left(self.desk, self.record, done)
         needed = rest_seconds(self.desk, self.record) if seen is None else left / seen.samples_per_second
@@ -223,6 +227,18 @@ class Stretch:
         parts = _move_parts(before, attempt)
         self.desk.say(
             "decision", f"The move took {show_duration(seconds)} from step to step{parts}", seconds=seconds
+        )
+
+    def _tell_of_more(self, status: TaskStatus) -> None:
+        """Say once that the program goes on although all its work is done: nobody can tell for how long."""
+        work = self.task.samples
+        if self.told_of_more or work <= 0 or status.progress.samples < MORE_THAN_WORK * work:
+            return
+        self.told_of_more = True
+        self.desk.say(
+            "decision",
+            f"The program goes on after {self.task.samples_before + work:,.0f} samples, which is all the `work` of the job file; "
+            "it is paid for until it ends or a limit is reached. Is `work` right?",
         )
 
     def _spent(self, status: TaskStatus) -> Ledger:
@@ -260,6 +276,17 @@ class Stretch:
         attempt = self.books.book(self.record, status, at_last=True)
         ended_at = attempt.ended_at or self.desk.now()
         return self.books.close(replace(attempt, end=end, why=why, ended_at=ended_at))
+
+
+def _fails_alike(run: Run) -> bool:
+    """Whether the last two stretches failed after the very same samples: a third would, too."""
+    last = [attempt for attempt in run.attempts[-2:] if attempt.end is AttemptEnd.FAILED]
+    if len(last) < 2 or last[0].why != last[1].why:
+        return False
+    return last[0].samples > 0 and (last[0].samples_before, last[0].samples) == (
+        last[1].samples_before,
+        last[1].samples,
+    )
 
 
 def _move_parts(before: Attempt, after: Attempt) -> str:
