@@ -26,6 +26,8 @@ ALIVE = ["pending", "running"]
 JOB, TASK, LEASE = "mlcd:job", "mlcd:task", "mlcd:lease"
 LAUNCH = "mlcd:launch"  # tells tasks apart that have the same id on different computers
 KEY = "key"
+# × the price that the plan counts with: spot machines that become dearer are taken back instead of passing the budget.
+SPOT_CEILING = 1.2
 YOUNG_SECONDS = 120.0  # an instance that AWS does not know may be too new for it
 
 
@@ -156,7 +158,11 @@ class Ec2Machines:
                 return self._run(request, deployment, net)
             except NoCapacityError as error:
                 refusal = error
-                if code_of(error) not in ("InsufficientInstanceCapacity", "Unsupported"):
+                if code_of(error) not in (
+                    "InsufficientInstanceCapacity",
+                    "Unsupported",
+                    "SpotMaxPriceTooLow",
+                ):
                     break  # a quota: no zone has more of it
         self._note("zone", "")
         raise refusal
@@ -192,7 +198,11 @@ class Ec2Machines:
             "mlcd:deployment": str(deployment),
         }
         words = [{"Key": key, "Value": value[:256]} for key, value in tags.items()]
-        spot = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+        spot = {
+            "SpotInstanceType": "one-time",
+            "InstanceInterruptionBehavior": "terminate",
+            "MaxPrice": f"{SPOT_CEILING * offer.usd_per_hour:.6f}",
+        }
         market = {"InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": spot}} if offer.spot else {}
         drive = {"VolumeSize": settings.disk_gib, "VolumeType": "gp3", "DeleteOnTermination": True}
         return {
