@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
@@ -18,6 +19,8 @@ import pytest
 
 from loopback_machines import OFFER, Door, LoopbackCloud, power_off
 from mlcd.clouds.checkpoints import newest_complete, samples_of
+from mlcd.clouds.remote.delivery import LARGE_BYTES
+from mlcd.clouds.remote.files import task_files
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Handle, Task, TaskFolder, TaskKind, TaskState, TaskStatus
 
@@ -106,15 +109,19 @@ def test_all_nodes_are_set_up_and_told_who_they_are(rented: Rented) -> None:
 
 def test_code_mounts_and_model_files_travel(rented: Rented, tmp_path: Path) -> None:
     (tmp_path / "work" / ".git").mkdir(parents=True)
-    (tmp_path / "work" / "train.sh").write_text("ls -a; cat data/numbers; echo w > model.pt")
-    (tmp_path / "numbers").write_text("1 2 3\n")
+    (tmp_path / "work" / "train.sh").write_text("ls -a; sha256sum data/numbers; echo w > model.pt")
+    (tmp_path / "numbers").write_bytes(os.urandom(LARGE_BYTES + 1))
     task = rented.task(
         "bash train.sh",
         workdir=str(tmp_path / "work"),
         file_mounts={"data/numbers": str(tmp_path / "numbers")},
     )
-    assert rented.wait(rented.launch(task)).state is TaskState.SUCCEEDED
-    assert "1 2 3" in rented.text(task)
+    assert rented.wait(rented.launch(task, nodes=2)).state is TaskState.SUCCEEDED
+    digest = hashlib.sha256((tmp_path / "numbers").read_bytes()).hexdigest()
+    assert digest in rented.text(task)
+    assert digest in rented.text(task, node=1)
+    log = task_files(rented.cloud.home, task.id).log
+    assert "could not fetch" not in log.read_text(), "the first machine passed it on"
     assert ".git" not in rented.text(task)
     assert (TaskFolder(Path(task.folder)).outputs / "model.pt").read_text() == "w\n"
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.remote.base import Machine, Machines
+from mlcd.clouds.remote.delivery import Delivery
 from mlcd.clouds.remote.files import Spec, TaskFiles
 from mlcd.clouds.remote.homecoming import Homecoming
 from mlcd.clouds.remote.keeping import claim
@@ -145,7 +146,9 @@ class Errand:
             self._each(lambda node: node.wait_until_reachable(self._check_lost))
             parcels = packing.result()
         self._each(lambda node: node.make_room(self._machines.lease_seconds))
-        self._each(lambda node: node.send(parcels))
+        delivery = Delivery(parcels, record.nodes, self._machines.python)
+        self._each(delivery.bring)
+        self._each(delivery.pass_on)
         record.change(setup_at=time.time(), state=TaskState.SETUP)
         orders = self._orders()
         self._each(lambda node: node.start(orders[node.rank], self._machines.python))

@@ -17,6 +17,7 @@ from mlcd.errors import CloudError
 
 LISTEN_SECONDS = 0.4
 RETRY_SECONDS = 0.3
+SLOWEST_BYTES_PER_SECOND = 1e6  # between machines of one cloud
 
 
 class RemoteNode:
@@ -70,13 +71,26 @@ class RemoteNode:
             absolute = parcel.into.startswith("/")
             if absolute:
                 self._must(_own(parcel.into), f"make {parcel.into}")
-            self.reach.put(parcel.archive, parcel.into if absolute else f"{self.root}/{parcel.into}")
+            self.reach.put(parcel.archive, self.place_of(parcel))
+
+    def place_of(self, parcel: Parcel) -> str:
+        """The folder of the machine that a parcel is unpacked into."""
+        return parcel.into if parcel.into.startswith("/") else f"{self.root}/{parcel.into}"
+
+    def serve_parcels(self, orders: Mapping[str, Any], parcels: Sequence[Parcel], python: str) -> None:
+        """Pass on what was sent here, until all others have it."""
+        self._run_agent("passing", "serve", "pass on what it got", orders, python, _patience(parcels))
+
+    def fetch_parcels(self, orders: Mapping[str, Any], parcels: Sequence[Parcel], python: str) -> None:
+        """Fetch from another machine what was sent there."""
+        for parcel in parcels:
+            if parcel.into.startswith("/"):
+                self._must(_own(parcel.into), f"make {parcel.into}")
+        self._run_agent("passing", "fetch", "fetch from another one", orders, python, _patience(parcels))
 
     def start(self, orders: Mapping[str, Any], python: str) -> None:
         """Start the agent; where it was started before, nothing happens."""
-        library = shlex.quote(f"{self.root}/bundle/lib")
-        command = f"PYTHONPATH={library} {python} -m mlcd.clouds.remote.agent start {shlex.quote(self.root)}"
-        self._must(command, "start mlcd's agent", json.dumps(orders).encode())
+        self._run_agent("", f"start {shlex.quote(self.root)}", "start mlcd's agent", orders, python)
 
     def go(self) -> None:
         """Let the program start: setup is done everywhere."""
@@ -187,10 +201,30 @@ class RemoteNode:
             have += len(data)
             self.received_bytes += len(data)
 
-    def _must(self, command: str, what: str, stdin: bytes = b"") -> None:
-        ran = self.reach.run(command, stdin)
+    def _run_agent(
+        self,
+        module: str,
+        arguments: str,
+        what: str,
+        orders: Mapping[str, Any],
+        python: str,
+        seconds: float = 60.0,
+    ) -> None:
+        """Run a part of the agent that was sent along, its orders on standard input."""
+        name = ".".join(part for part in ("mlcd.clouds.remote.agent", module) if part)
+        library = shlex.quote(f"{self.root}/bundle/lib")
+        command = f"PYTHONPATH={library} {python} -m {name} {arguments}"
+        self._must(command, what, json.dumps(orders).encode(), seconds)
+
+    def _must(self, command: str, what: str, stdin: bytes = b"", seconds: float = 60.0) -> None:
+        ran = self.reach.run(command, stdin, seconds)
         if ran.code:
             raise CloudError(f"Machine {self.machine.id} could not {what}: {ran.output.strip()[-500:]}")
+
+
+def _patience(parcels: Sequence[Parcel]) -> float:
+    """How long passing them on may take."""
+    return 120.0 + sum(parcel.bytes for parcel in parcels) / SLOWEST_BYTES_PER_SECOND
 
 
 def _own(folder: str) -> str:

@@ -35,18 +35,24 @@ class Parcel:
 
     archive: Path
     into: str
+    names: tuple[str, ...] = ()  # of what is at its top
+
+    @property
+    def bytes(self) -> int:
+        """Its size on the way."""
+        return self.archive.stat().st_size
 
 
 def make_parcels(task: Task, checkpoints: Path, skip: Path, drafts: Path) -> list[Parcel]:
     """Everything that each machine of a task gets, packed; the drafts folder is made anew."""
     shutil.rmtree(drafts, ignore_errors=True)
     drafts.mkdir(parents=True)
-    parcels = [Parcel(_pack(drafts / "bundle.tgz", _bundle(drafts / "bundle")), "bundle")]
-    parcels.append(Parcel(_pack(drafts / "copy.tgz", _workdir(task, skip)), "copy"))
+    parcels = [_pack(drafts / "bundle.tgz", _bundle(drafts / "bundle"), "bundle")]
+    parcels.append(_pack(drafts / "copy.tgz", _workdir(task, skip), "copy"))
     parcels += [_mount(task, where, drafts, skip) for where in task.file_mounts]
     newest = newest_complete(checkpoints)
     if newest is not None:
-        parcels.append(Parcel(_pack(drafts / "checkpoint.tgz", _tree(newest, newest.name)), "checkpoints"))
+        parcels.append(_pack(drafts / "checkpoint.tgz", _tree(newest, newest.name), "checkpoints"))
     return parcels
 
 
@@ -80,7 +86,7 @@ def _mount(task: Task, where: str, drafts: Path, skip: Path) -> Parcel:
     content = _tree(origin, place.name, skip) if origin.is_dir() else {place.name: origin}
     number = len(list(drafts.glob("mount-*")))
     parent = place.parent if place.is_absolute() else PurePosixPath("copy") / place.parent
-    return Parcel(_pack(drafts / f"mount-{number}.tgz", content), str(parent))
+    return _pack(drafts / f"mount-{number}.tgz", content, str(parent))
 
 
 def _tree(folder: Path, name: str, skip: Path | None = None) -> dict[str, Path]:
@@ -95,7 +101,7 @@ def _entries(folder: Path, skip: Path) -> Iterator[Path]:
         yield from (Path(root, name) for name in (*names, *files))
 
 
-def _pack(archive: Path, content: Mapping[str, Path]) -> Path:
+def _pack(archive: Path, content: Mapping[str, Path], into: str) -> Parcel:
     """A gzipped tar file, packed fast rather than small; links that lead out of the folder become what they mean."""
     with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
         for name, path in sorted(content.items()):
@@ -103,4 +109,5 @@ def _pack(archive: Path, content: Mapping[str, Path]) -> Path:
                 continue
             outside = path.is_symlink() and path.readlink().is_absolute()
             tar.add(path.resolve() if outside else path, arcname=name, recursive=False)
-    return archive
+    names = {PurePosixPath(name).parts[0] for name in content if name}
+    return Parcel(archive, into, tuple(sorted(names)))
