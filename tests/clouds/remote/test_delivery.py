@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
 import subprocess
 import sys
+import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 
 from mlcd.clouds.remote import delivery
+from mlcd.clouds.remote.agent.passing import pour
 from mlcd.clouds.remote.delivery import Delivery
 from mlcd.clouds.remote.sending import Parcel
 from mlcd.errors import CloudError
@@ -108,6 +111,15 @@ def test_what_is_passed_on_arrives_whole_and_only_with_the_token(tmp_path: Path)
         assert (came / "data" / "numbers").read_bytes() == (origin / "data" / "numbers").read_bytes()
         assert (came / "data" / "link").readlink() == Path("numbers")
         assert not (came / "private").exists()
+
+
+def test_a_stream_that_breaks_off_between_two_files_is_not_whole() -> None:
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as tar:
+        for name in ("one", "two"):
+            tar.addfile(tarfile.TarInfo(name))
+    assert pour(io.BytesIO(whole.getvalue()), io.BytesIO())
+    assert not pour(io.BytesIO(whole.getvalue()[:512]), io.BytesIO())
 
 
 def _fetch(port: int, token: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
