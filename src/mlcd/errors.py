@@ -127,6 +127,14 @@ class ServerError(MlcdError):
     """An mlcd server cannot be reached, or failed."""
 
 
+def error_data(error: MlcdError) -> dict[str, object]:
+    """An error as plain data; its class is named by the nearest one of this module."""
+    kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == __name__)
+    fields = {"type": kind, "message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+    tail = {"log_tail": error.log_tail} if isinstance(error, TaskFailedError) else {}
+    return {"error": {**fields, **tail}}
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint naming the nearest known word, or listing what there is."""
     choices = sorted(known)

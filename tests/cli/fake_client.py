@@ -112,7 +112,7 @@ class FakeClient:
         usd = tuple(deployment.usd(600.0) for deployment in stories.SPACE)
         return Check(loaded.job, loaded.notices, stories.SPACE, seconds, usd)
 
-    def sweep(self, *, end: bool = False) -> list[Stray]:
+    def sweep(self, *, end: bool = False, others: bool = False) -> list[Stray]:
         self._called("sweep", end)
         return [replace(stray, ended=end) for stray in self.strays]
 

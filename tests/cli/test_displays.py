@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.console import Console
 
 import stories
-from mlcd.cli.displays import OnTerminal, PlainLines, probe_words
+from mlcd.cli.displays import OnTerminal, PlainLines, probe_words, progress_words
 from mlcd.core.task import TaskState
 from mlcd.core.view import JobView
 
@@ -35,7 +35,7 @@ def at(share: float) -> JobView:
 def test_the_search_shows_its_trials_and_what_is_tried_now() -> None:
     text = shown(stories.searching())
     assert "1 × p3.2xlarge" in text
-    assert "Trying 6 × p2.xlarge, batch 256: measuring for 2m 10s, 800/s" in text
+    assert "Trying 6 × p2.xlarge, batch 256: running for 2m 10s, 800/s" in text
 
 
 def test_a_small_terminal_shows_the_newest_trials() -> None:
@@ -76,6 +76,27 @@ def test_plain_progress_comes_every_tenth_or_half_minute() -> None:
         display.show(at(share), ())
     told = [line for line in console.file.getvalue().splitlines() if "Training: " in line]  # type: ignore[attr-defined]
     assert [line.split("Training: ")[1].split(",")[0] for line in told] == ["11%", "16%", "27%"]
+
+
+def test_what_happened_before_the_progress_is_told_before_it() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    view = at(0.31)
+    now = view.record.submitted_at + view.spent.seconds
+    began, ended = (
+        replace(stories.events()[0], kind="attempt", at=moment, message=message)
+        for moment, message in ((now - 1.0, "Training on 4"), (now + 1.0, "Stretch 1 finished"))
+    )
+    PlainLines(console).show(view, (began, ended))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert text.index("Training on 4") < text.index("Training: 31%") < text.index("Stretch 1 finished")
+
+
+def test_a_program_without_a_step_is_starting() -> None:
+    view = at(0.31)
+    assert view.live is not None
+    waits = replace(view, live=replace(view.live, samples_per_second=0.0, left_seconds=None))
+    assert progress_words(waits, 0.31).startswith("Training: 31%, starting, $")
+    assert "0/s" not in shown(waits)
 
 
 def test_an_event_is_one_line_however_long() -> None:

@@ -43,6 +43,13 @@ def test_version_is_told(mlcd: Command) -> None:
     assert mlcd("version", "--json").data == {"version": __version__}
 
 
+def test_python_runs_it_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mlcd", "--version"], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout) == (0, f"{__version__}\n")
+
+
 def test_an_unknown_command_or_option_is_a_usage_error(mlcd: Command) -> None:
     assert mlcd("trian").code == 2
     assert mlcd("status", "--jsno").code == 2

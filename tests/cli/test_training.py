@@ -12,7 +12,9 @@ import pytest
 
 import stories
 from cli.fake_client import Command, FakeClient
+from mlcd.core.goal import Aim, Goal
 from mlcd.core.run import JobState
+from mlcd.core.trial import Failure, FailureKind
 from mlcd.errors import GoalUnreachableError
 
 
@@ -170,10 +172,21 @@ def test_json_lines_are_events_and_then_the_view(mlcd: Command) -> None:
     assert last["view"]["record"]["state"] == "planned"
 
 
-def test_explain_tells_why(mlcd: Command) -> None:
-    done = mlcd("plan", "job.yaml", "--explain", client=FakeClient())
-    assert "Why this deployment" in done.out
-    assert "Twice as fast" in done.out
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_explain_tells_why_with_the_plan_and_once(mlcd: Command, command: str) -> None:
+    acts = [[stories.searching(), stories.planned(), stories.training(), stories.succeeded()]]
+    done = mlcd(command, "job.yaml", "--explain", *(["--yes"] * (command == "run")), client=FakeClient(acts))
+    for title in ("Why this deployment", "What was not taken, and why", "What better would take"):
+        assert done.out.count(title) == 1
+    assert (
+        done.out.index("Chosen    ") < done.out.index("Twice as fast") < done.out.index("j-7f3a: succeeded")
+    )
+
+
+def test_without_a_plan_explain_says_how_far_it_came(mlcd: Command) -> None:
+    failed = replace(stories.planned(), record=stories.record(JobState.FAILED, error="Too little."))
+    done = mlcd("run", "job.yaml", "--yes", "--explain", client=FakeClient(acts=[[failed]]))
+    assert done.out.count("No deployment is chosen") == 1
 
 
 @pytest.mark.parametrize(
@@ -210,7 +223,29 @@ def test_a_limit_that_stopped_the_job_is_what_resuming_changes(mlcd: Command) ->
         stories.planned(), record=stories.record(JobState.FAILED, exit_code=106, error="Too little.")
     )
     done = mlcd("run", "job.yaml", "--yes", client=FakeClient(acts=[[ended]]))
-    assert "mlcd resume j-7f3a --budget USD --deadline 6h" in done.out
+    assert "mlcd resume j-7f3a --budget USD --deadline 6h   go on with new limits" in done.out
+
+
+def test_of_one_limit_only_that_one_is_offered_to_be_changed(mlcd: Command) -> None:
+    record = stories.record(JobState.PAUSED, exit_code=104, error="Too little.")
+    ended = replace(stories.planned(), record=record, goal=Goal(Aim.FASTEST, budget_usd=60.0))
+    done = mlcd("run", "job.yaml", "--yes", client=FakeClient(acts=[[ended]]))
+    assert "mlcd resume j-7f3a --budget USD   go on with a new limit" in done.out
+    assert "--deadline" not in done.out
+
+
+def test_the_plan_says_why_a_deployment_failed(mlcd: Command) -> None:
+    tail = "Traceback …\nModuleNotFoundError: No module named 'timm'\n"
+    failure = Failure(FailureKind.CRASHED, "the program ended with exit code 1 on node 0", 1, tail)
+    trials = (replace(stories.TRIALS[0], outcome=failure), *stories.TRIALS[1:4])
+    done = mlcd("plan", "job.yaml", client=FakeClient(acts=[[replace(stories.planned(), trials=trials)]]))
+    told = "1 the program ended with exit code 1 on node 0: ModuleNotFoundError: No module named 'timm'"
+    assert told in " ".join(done.out.split())
+
+
+def test_no_line_ends_in_blanks(mlcd: Command) -> None:
+    done = mlcd("run", "job.yaml", "--yes", "--explain", client=FakeClient([[stories.succeeded()]]))
+    assert [line for line in done.out.splitlines() if line != line.rstrip()] == []
 
 
 def test_an_unreachable_goal_is_an_error_with_its_code(mlcd: Command) -> None:
@@ -218,3 +253,12 @@ def test_an_unreachable_goal_is_an_error_with_its_code(mlcd: Command) -> None:
     done = mlcd("plan", "job.yaml", client=FakeClient(error=error))
     assert (done.code, done.out) == (106, "")
     assert done.err == "Error: No deployment keeps 1h.\nThe nearest takes 2h.\n"
+
+
+@pytest.mark.parametrize("option", ["--json", "--json-lines"])
+def test_programs_that_read_json_read_the_error_too(mlcd: Command, option: str) -> None:
+    error = GoalUnreachableError("No deployment keeps 1h.", "The nearest takes 2h.")
+    done = mlcd("plan", "job.yaml", option, client=FakeClient(error=error))
+    assert (done.code, done.err) == (106, "Error: No deployment keeps 1h.\nThe nearest takes 2h.\n")
+    told = {"type": "GoalUnreachableError", "message": error.message, "hint": error.hint, "exit_code": 106}
+    assert done.data == {"error": told}

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from mlcd.cli.screen import out, printable, show_json_line
 from mlcd.cli.tables import plan_lines, samples_done, totals, trials_table
+from mlcd.core.live import Live
 from mlcd.core.records import Event
 from mlcd.core.run import JobState
 from mlcd.core.task import TaskKind, TaskState
@@ -26,7 +27,7 @@ from mlcd.core.view import JobView
 _ROWS_BESIDE = 8  # of the terminal that are not for the table of trials
 _PLAIN_SECONDS = 30.0  # between two lines of progress
 _PLAIN_SHARE = 0.1
-_PHASES = {TaskState.STARTING: "starting", TaskState.SETUP: "setting up", TaskState.RUNNING: "measuring"}
+_PHASES = {TaskState.STARTING: "starting", TaskState.SETUP: "setting up", TaskState.RUNNING: "running"}
 
 
 class Display(Protocol):
@@ -68,25 +69,37 @@ class JsonLines(Silent):
 class PlainLines(Silent):
     """One line for each event and now and then one of progress; no control characters."""
 
-    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        plan: Callable[[JobView], RenderableType] = plan_lines,
+    ) -> None:
         self.console = console or out()
         self.clock = clock
+        self._plan = plan
         self._waiting: deque[Event] = deque()
         self._plan_shown = False
         self._told_at = clock()
         self._told_share = 0.0
 
     def show(self, view: JobView, events: Sequence[Event]) -> None:
-        """The training's progress, the events, and in the place of the plan's event the plan itself.
+        """The events and the training's progress as they followed each other, and the plan in the place of its event.
 
         The events may be newer than the view: those from the plan on wait until the view has the plan.
         """
-        self._progress(view)
         self._waiting.extend(events)
-        while self._waiting and (self._waiting[0].kind != "plan" or view.record.plan is not None):
-            self._tell(view, self._waiting.popleft())
+        self._tell_until(view, view.record.submitted_at + view.spent.seconds)
+        self._progress(view)
+        self._tell_until(view, float("inf"))
         if has_plan_to_show(view):
             self._show_plan(view)
+
+    def _tell_until(self, view: JobView, moment: float) -> None:
+        while self._waiting and self._waiting[0].at <= moment:
+            if self._waiting[0].kind == "plan" and view.record.plan is None:
+                return
+            self._tell(view, self._waiting.popleft())
 
     def _tell(self, view: JobView, event: Event) -> None:
         if event.kind == "plan":
@@ -98,7 +111,7 @@ class PlainLines(Silent):
     def _show_plan(self, view: JobView) -> None:
         if not self._plan_shown:
             self._plan_shown = True
-            self.console.print(plan_lines(view))
+            self.console.print(self._plan(view))
 
     def _progress(self, view: JobView) -> None:
         share, now = training_share(view), self.clock()
@@ -116,8 +129,11 @@ class PlainLines(Silent):
 class OnTerminal:
     """A region that redraws itself; what is final is printed above it and stays."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(
+        self, console: Console | None = None, plan: Callable[[JobView], RenderableType] = plan_lines
+    ) -> None:
         self.console = console or out()
+        self._plan = plan
         self._region = Region(console=self.console, refresh_per_second=8, transient=True)
         self._spinner = Spinner("dots")
         self._plan_shown = False
@@ -137,7 +153,7 @@ class OnTerminal:
                 self.console.print(printable(event.message, "yellow" if event.kind == "warning" else ""))
         if not self._plan_shown and has_plan_to_show(view):
             self._plan_shown = True
-            self.console.print(plan_lines(view))
+            self.console.print(self._plan(view))
         self._region.update(self._picture(view))
 
     def _picture(self, view: JobView) -> RenderableType:
@@ -183,7 +199,7 @@ def progress_words(view: JobView, share: float) -> str:
         return f"Training: {share:.0%}"
     words = [
         f"Training: {share:.0%}",
-        show_rate(live.samples_per_second),
+        _pace(live),
         f"{show_usd(view.spent.usd)} so far",
     ]
     if live.left_seconds is not None:
@@ -202,7 +218,7 @@ def training_picture(view: JobView, share: float) -> RenderableType:
     )
     parts: list[RenderableType] = [printable(f"Training on {where}{_stretch(view)}", "bold"), bar]
     if live is not None:
-        done = f"{live.samples:,.0f} samples, {show_rate(live.samples_per_second)}"
+        done = f"{live.samples:,.0f} samples, {_pace(live)}"
         parts.append(
             Text(f"{done}; {show_duration(view.spent.seconds)} and {show_usd(view.spent.usd)} so far")
         )
@@ -217,10 +233,17 @@ def training_picture(view: JobView, share: float) -> RenderableType:
     return Group(*parts)
 
 
+def _pace(live: Live) -> str:
+    """How fast it goes, once a step was seen."""
+    return show_rate(live.samples_per_second) if live.samples_per_second > 0 else "starting"
+
+
 def _left(view: JobView) -> str:
     live = view.live
-    if live is None or live.left_seconds is None:
-        return "starting" if live is None or live.samples_per_second <= 0 else ""
+    if live is None:
+        return "starting"
+    if live.left_seconds is None:
+        return ""
     return f"{show_duration(live.left_seconds)} left"
 
 

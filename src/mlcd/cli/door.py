@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from mlcd.cli.screen import note
+from mlcd.cli.screen import note, show_json_line
 from mlcd.core.run import JobState
 from mlcd.core.view import JobView
-from mlcd.errors import MlcdError, TaskFailedError
+from mlcd.errors import MlcdError, TaskFailedError, error_data
 
 if TYPE_CHECKING:
     from mlcd.api import Client
@@ -56,8 +56,10 @@ def exit_code(view: JobView) -> int:
     return view.record.exit_code or _STATE_CODES.get(view.record.state, NOT_FINISHED)
 
 
-def tell_error(error: MlcdError) -> int:
-    """Say what happened and what to do next; gives the exit code."""
+def tell_error(error: MlcdError, *, as_json: bool = False) -> int:
+    """Say what happened and what to do next, to programs too if they read JSON; gives the exit code."""
+    if as_json:
+        show_json_line(error_data(error))
     note(f"Error: {error.message}", "bold red")
     if isinstance(error, TaskFailedError) and error.log_tail:
         note(error.log_tail.rstrip(), "dim")
@@ -68,9 +70,12 @@ def tell_error(error: MlcdError) -> int:
     return error.exit_code
 
 
-def tell_crash(error: BaseException) -> int:
+def tell_crash(error: BaseException, *, as_json: bool = False) -> int:
     """Say in one line that mlcd itself failed, and where the trace lies."""
-    note(f"mlcd failed unexpectedly: {type(error).__name__}: {error}", "bold red")
+    told = f"mlcd failed unexpectedly: {type(error).__name__}: {error}"
+    if as_json:
+        show_json_line(error_data(MlcdError(told)))
+    note(told, "bold red")
     if os.environ.get("MLCD_DEBUG"):
         traceback.print_exc()
     else:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from mlcd.cli.displays import Display, JsonLines, OnTerminal, PlainLines, Silent
 from mlcd.cli.door import exit_code, tell_detached
 from mlcd.cli.screen import interactive, lines, out, printable, show, show_json, show_json_line
-from mlcd.cli.tables import bill_table, samples_done, state_text, totals
+from mlcd.cli.tables import bill_table, plan_lines, samples_done, state_text, totals
 from mlcd.core.run import JobState
 from mlcd.core.units import show_duration, show_usd
-from mlcd.core.view import JobView
+from mlcd.core.view import JobStory, JobView
 
 if TYPE_CHECKING:
     from mlcd.api import Client
@@ -27,12 +28,20 @@ class Following:
     """One job followed by one command, over a question in the middle if need be."""
 
     def __init__(
-        self, client: Client, job_id: str, *, as_json: bool, json_lines: bool = False, after: int = 0
+        self,
+        client: Client,
+        job_id: str,
+        *,
+        as_json: bool,
+        json_lines: bool = False,
+        after: int = 0,
+        explain: bool = False,
     ) -> None:
         self.client = client
         self.job_id = job_id
         self.as_json = as_json or json_lines
         self.json_lines = json_lines
+        self._unexplained = explain and not self.as_json
         self._display = self._choose_display()
         self._seen = after  # the number of the last event that is not told
 
@@ -62,7 +71,7 @@ class Following:
         elif self.as_json:
             show_json(view)
         else:
-            show(Text(""), *ending(view))
+            show(Text(""), *ending(view), *self._explanation())
         return exit_code(view)
 
     def _show(self, view: JobView) -> None:
@@ -75,7 +84,29 @@ class Following:
             return JsonLines()
         if self.as_json:
             return Silent()
-        return OnTerminal() if out().is_terminal else PlainLines()
+        return OnTerminal(plan=self._plan) if out().is_terminal else PlainLines(plan=self._plan)
+
+    def _plan(self, view: JobView) -> RenderableType:
+        """The plan, and in plain words why, if that is wanted."""
+        return Group(plan_lines(view), *self._explanation())
+
+    def _explanation(self) -> list[RenderableType]:
+        """Told once: with the plan, or at the end where there is none."""
+        if not self._unexplained:
+            return []
+        self._unexplained = False
+        return explanation(self.client.story(self.job_id))
+
+
+def explanation(story: JobStory) -> list[RenderableType]:
+    """Why this deployment, what was not taken, and what better would take."""
+    from mlcd.reporting import explain
+
+    parts: list[RenderableType] = []
+    for passage in explain(story):
+        parts += [Text(""), printable(passage.title, "bold")]
+        parts += [Padding(printable(one), (0, 0, 0, 2)) for one in passage.sentences if one]
+    return parts
 
 
 def ending(view: JobView) -> list[RenderableType]:
@@ -117,7 +148,7 @@ def what_next(view: JobView) -> list[str]:
     if state is JobState.PLANNED:
         return [f"mlcd resume {job} --yes   train by this plan", report]
     if state is JobState.PAUSED or view.record.exit_code in _LIMIT_CODES:
-        return [f"mlcd resume {job} --budget USD --deadline 6h   go on with new limits", report]
+        return [_with_new_limits(view), report]
     if state is JobState.FAILED:
         return [f"mlcd logs {job}     what the program wrote", f"mlcd resume {job}   try again", report]
     if state is JobState.STOPPED:
@@ -127,6 +158,14 @@ def what_next(view: JobView) -> list[str]:
     if state.active:
         return [f"mlcd status {job}   how it stands", f"mlcd stop {job}     end it"]
     return [report]
+
+
+def _with_new_limits(view: JobView) -> str:
+    """How to go on with more of what there is a limit to."""
+    given = ((view.goal.budget_usd, "--budget USD"), (view.goal.deadline_seconds, "--deadline 6h"))
+    options = [option for limit, option in given if limit is not None]
+    about = ("go on", "go on with a new limit", "go on with new limits")[len(options)]
+    return f"{' '.join(['mlcd resume', view.record.id, *options])}   {about}"
 
 
 def _stretches(view: JobView) -> str:

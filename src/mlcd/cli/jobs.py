@@ -14,7 +14,7 @@ from mlcd.cli.displays import probe_words, training_picture, training_share
 from mlcd.cli.door import client_of, exit_code
 from mlcd.cli.following import Following, ending, facts, what_next
 from mlcd.cli.screen import lines, note, printable, show, show_json, show_json_line
-from mlcd.cli.tables import bill_table, jobs_table, plan_lines, state_text, totals, trials_table
+from mlcd.cli.tables import bill_table, jobs_table, plan_lines, state_text, totals, trials_lines
 from mlcd.cli.training import carry_out
 from mlcd.core.run import JobState
 from mlcd.core.view import JobView
@@ -201,7 +201,7 @@ def _show_one(view: JobView) -> None:
     if record.error:
         show(printable(record.error, "red"))
     if view.trials or record.plan is not None:
-        show("", plan_lines(view) if record.plan is not None else trials_table(view))
+        show("", plan_lines(view) if record.plan is not None else trials_lines(view))
     share = training_share(view)
     if record.state is JobState.SEARCHING:
         show("", probe_words(view))

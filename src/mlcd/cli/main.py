@@ -89,14 +89,16 @@ def version(
 
 def main(arguments: Sequence[str] | None = None, client: Client | None = None) -> int:
     """Run one command; gives its exit code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    as_json = "--json" in given or "--json-lines" in given
     try:
-        app(sys.argv[1:] if arguments is None else list(arguments), prog_name="mlcd", obj=client)
+        app(given, prog_name="mlcd", obj=client)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except MlcdError as error:
-        return tell_error(error)
+        return tell_error(error, as_json=as_json)
     except Exception as error:  # the last door: whatever it is, the user gets one line and the trace a file
-        return tell_crash(error)
+        return tell_crash(error, as_json=as_json)
     return 0
 
 

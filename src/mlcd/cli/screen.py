@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
 from collections.abc import Iterable
 from math import isfinite
-from typing import Any
+from typing import Any, TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.text import Text
 
 PLAIN_WIDTH = 80
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+
+_BLANKS = re.compile(r" +$", re.MULTILINE)
 
 
 def out() -> Console:
@@ -83,10 +86,31 @@ def lines(*pairs: tuple[str, RenderableType | str]) -> Iterable[RenderableType]:
     yield grid
 
 
+class _Trimmed(io.TextIOBase):
+    """A stream without the blanks with which tables fill their lines to the right."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # a plain attribute there
+        """What the stream can write decides which characters tables are drawn with."""
+        return self._stream.encoding
+
+    def write(self, text: str) -> int:
+        """Write whole lines, as consoles do."""
+        return self._stream.write(_BLANKS.sub("", text))
+
+    def flush(self) -> None:
+        """At once."""
+        self._stream.flush()
+
+
 def _console(stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else PLAIN_WIDTH
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+    if stream.isatty():
+        return Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return Console(file=cast(TextIO, _Trimmed(stream)), width=PLAIN_WIDTH, highlight=False, soft_wrap=False)
 
 
 def _finite(data: Any) -> Any:

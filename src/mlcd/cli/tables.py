@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from rich import box
@@ -13,12 +14,14 @@ from mlcd.cli.screen import lines, printable
 from mlcd.core.goal import Goal
 from mlcd.core.machines import Offer
 from mlcd.core.plan import Plan
-from mlcd.core.trial import Trial
+from mlcd.core.trial import Failure, Trial
 from mlcd.core.units import show_duration, show_rate, show_usd
 from mlcd.core.view import Check, Finding, JobView, Stray
 from mlcd.reporting.prospects import prospect_of_trial
 
 CHOSEN = "▶"
+_ERROR = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit)\b")  # how Python names what ended a program
+_LONGEST_CAUSE = 300
 
 
 def table(*columns: str, right: Iterable[str] = ()) -> Table:
@@ -53,12 +56,20 @@ def trials_table(view: JobView, newest: int | None = None) -> Table:
     return made
 
 
+def trials_lines(view: JobView) -> RenderableType:
+    """The table of trials, with what is known of each failure beneath it."""
+    numbered = enumerate(view.trials, start=1)
+    known = [(f"{number}", _cause(trial.failure)) for number, trial in numbered if trial.failure]
+    told = [(number, cause) for number, cause in known if cause]
+    return Group(trials_table(view), *([Text(""), *lines(*told)] if told else []))
+
+
 def plan_lines(view: JobView) -> RenderableType:
     """The plan: what was tried, what is chosen, what it is expected to take, and why."""
     plan = view.record.plan
     if plan is None:
         return Text("There is no plan yet.")
-    return Group(trials_table(view), Text(""), *plan_facts(view, plan))
+    return Group(trials_lines(view), Text(""), *plan_facts(view, plan))
 
 
 def plan_facts(view: JobView, plan: Plan) -> Iterable[RenderableType]:
@@ -202,6 +213,13 @@ def _tried(trial: Trial) -> Text:
     """Nodes and type, with the reason beneath where it failed."""
     name = f"{trial.deployment.nodes} × {trial.deployment.offer.name}{trial.deployment.serving}"
     return printable(name) if trial.failure is None else printable(f"{name}\n  {trial.failure.reason}", "red")
+
+
+def _cause(failure: Failure) -> str:
+    """Why it failed, with the error that the log ends with; empty where no more is known than the table says."""
+    named = [line.strip() for line in failure.log_tail.splitlines() if _ERROR.match(line.strip())]
+    words = failure.message if failure.message != failure.reason else ""
+    return ": ".join(part for part in (words, named[-1][:_LONGEST_CAUSE] if named else "") if part)
 
 
 def _trial_cells(view: JobView, trial: Trial) -> list[str]:

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.padding import Padding
 
 from mlcd.cli import options as given
 from mlcd.cli.door import client_of
 from mlcd.cli.following import Following, what_next
-from mlcd.cli.screen import note, printable, show, show_json
+from mlcd.cli.screen import note, show, show_json
 from mlcd.core.run import JobState
 from mlcd.core.view import JobView
 
@@ -68,11 +67,9 @@ def plan(
     )
     job_id = _submit(client, job, given.place(cloud, trace, workload, noise), env, secret, changes)
     client.start(job_id)
-    following = Following(client, job_id, as_json=json, json_lines=json_lines)
+    following = Following(client, job_id, as_json=json, json_lines=json_lines, explain=explain)
     view = following.until_rest()
     code = following.finish(view)
-    if explain and not following.as_json:
-        _explain(client, job_id)
     raise typer.Exit(0 if view.record.state is JobState.PLANNED else code)
 
 
@@ -129,19 +126,17 @@ def run(
     if detach:
         _tell_started(client.view(job_id), as_json=json or json_lines)
         return
-    following = Following(client, job_id, as_json=json, json_lines=json_lines)
-    raise typer.Exit(carry_out(client, following, explain=explain))
+    following = Following(client, job_id, as_json=json, json_lines=json_lines, explain=explain)
+    raise typer.Exit(carry_out(client, following))
 
 
-def carry_out(client: Client, following: Following, *, explain: bool = False) -> int:
+def carry_out(client: Client, following: Following) -> int:
     """Follow the job through plan, question and training; gives the exit code."""
     view = following.until_rest()
-    if view.record.state is JobState.PLANNED and not view.record.confirmed:
-        if explain and not following.as_json:
-            _explain(client, view.record.id)
-        if following.confirmed(view):
-            client.confirm(view.record.id)
-            view = following.until_rest()
+    waits = view.record.state is JobState.PLANNED and not view.record.confirmed
+    if waits and following.confirmed(view):
+        client.confirm(view.record.id)
+        view = following.until_rest()
     return following.finish(view)
 
 
@@ -166,11 +161,3 @@ def _tell_started(view: JobView, *, as_json: bool) -> None:
         show_json(view)
         return
     show(f"{view.record.id} is started.", *what_next(view))
-
-
-def _explain(client: Client, job_id: str) -> None:
-    from mlcd.reporting import explain
-
-    for passage in explain(client.story(job_id)):
-        show("", printable(passage.title, "bold"))
-        show(*(Padding(printable(sentence), (0, 0, 0, 2)) for sentence in passage.sentences if sentence))

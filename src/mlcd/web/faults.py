@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from mlcd import errors
-from mlcd.errors import MlcdError
+from mlcd.errors import MlcdError, error_data
 from mlcd.web.wire import answer
 
 log = logging.getLogger("mlcd.web")
@@ -61,15 +61,7 @@ def status_of(error: MlcdError) -> int:
 
 def answer_of(error: MlcdError) -> Response:
     """An error as an answer."""
-    return answer(body_of(error), status_of(error), _headers(error))
-
-
-def body_of(error: MlcdError) -> dict[str, object]:
-    """An error as plain data; its class is named by the nearest one of mlcd.errors."""
-    kind = next(each.__name__ for each in type(error).__mro__ if hasattr(errors, each.__name__))
-    fields = {"type": kind, "message": error.message, "hint": error.hint, "exit_code": error.exit_code}
-    tail = {"log_tail": error.log_tail} if isinstance(error, errors.TaskFailedError) else {}
-    return {"error": {**fields, **tail}}
+    return answer(error_data(error), status_of(error), _headers(error))
 
 
 def install(app: FastAPI) -> None:
@@ -96,7 +88,7 @@ def _shown(
     if in_browser and (looked_at or not request.url.path.startswith("/api/")):
         shown: Response = request.app.state.error_page(request, error, status)
         return shown
-    return answer(body_of(error), status, headers)
+    return answer(error_data(error), status, headers)
 
 
 async def _mlcd(request: Request, error: Exception) -> Response:
@@ -118,7 +110,7 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 async def _too_deep(_request: Request, _error: Exception) -> Response:
-    return answer(body_of(errors.UserError("This is nested too deeply.")), 400)
+    return answer(error_data(errors.UserError("This is nested too deeply.")), 400)
 
 
 async def _crash(request: Request, error: Exception) -> Response:

@@ -9,8 +9,7 @@ from urllib.parse import unquote_to_bytes
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mlcd.errors import UserError
-from mlcd.web.faults import body_of
+from mlcd.errors import UserError, error_data
 from mlcd.web.settings import is_loopback
 from mlcd.web.wire import answer
 
@@ -77,7 +76,7 @@ class Doorkeeper:
         why = self._refusal(scope, most)
         if why is not None:
             status, text = why
-            await answer(body_of(UserError(text)), status)(scope, receive, send)
+            await answer(error_data(UserError(text)), status)(scope, receive, send)
             return
         await self._app(scope, _counted(receive, most), send)
 
