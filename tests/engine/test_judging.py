@@ -45,6 +45,12 @@ def test_a_stable_throughput_is_measured_at_the_floor() -> None:
     assert verdict.samples_per_second == pytest.approx(100)
 
 
+def test_reports_that_arrive_late_are_waited_for() -> None:
+    settings = replace(SETTINGS, max_seconds=6, silent_seconds=60)
+    assert judge_probe(running(*steady(3.5)), START + 20, settings) is None
+    assert isinstance(judge_probe(running(*steady(9)), START + 20, settings), Measurement)
+
+
 def test_the_speed_is_measured_after_the_noise() -> None:
     def noisy(*readings: tuple[float, float]) -> TaskStatus:
         metrics = tuple(MetricPoint(seconds, 0, STABLE, stable) for seconds, stable in readings)

@@ -7,7 +7,7 @@ from mlcd.core.task import TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases
 from mlcd.core.units import show_duration
 from mlcd.forecast.noise_seen import noise_moments, noise_now
-from mlcd.forecast.throughput import Throughput, first_step_seconds, throughput_after
+from mlcd.forecast.throughput import Throughput, first_step_seconds, last_step_seconds, throughput_after
 from mlcd.worker.noise_schedule import OPENING_SECONDS
 
 NO_CAPACITY = "no capacity"  # how a cloud begins to say so where the launch did not know it yet
@@ -63,10 +63,12 @@ def _good_enough(status: TaskStatus, seen: Throughput, now: float, settings: Pro
 
 
 def _seconds_since_warm(status: TaskStatus, now: float, settings: ProbeSettings) -> float:
-    first = first_step_seconds(status.progress.points)
-    if first is None or status.started_at is None:
+    """How long the program has been watched: on a busy computer what it reports arrives late, and only that counts."""
+    points = status.progress.points
+    first, last = first_step_seconds(points), last_step_seconds(points)
+    if first is None or last is None or status.started_at is None:
         return 0.0
-    return now - status.started_at - warm_seconds(status, first, settings)
+    return min(now - status.started_at, last) - warm_seconds(status, first, settings)
 
 
 def warm_seconds(status: TaskStatus, first: float, settings: ProbeSettings) -> float:
