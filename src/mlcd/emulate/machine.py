@@ -35,6 +35,7 @@ class Machine:
     reclaim_at: float | None = None  # when a spot instance is taken away, in seconds since 1970
     faults: dict[str, str] = field(default_factory=dict)  # in force: kind → how much
     _metadata: Served | None = None
+    _cores: float | None = None  # what its CPU is limited to
 
     @property
     def id(self) -> str:
@@ -64,12 +65,10 @@ class Machine:
 
     def tick(self, now: float) -> None:
         """Spend and earn credit, and hold the host to its share and its memory."""
-        before = self.credit
         host = self.host
-        credit = before.after(host.used_cpu_s(), now, host.order.size.cores, host.used_memory_mib())
+        credit = self.credit.after(host.used_cpu_s(), now, host.order.size.cores, host.used_memory_mib())
         self.credit = credit.anew() if host.session_begun() else credit
-        if before.lifted != self.credit.lifted:
-            self.apply_share()
+        self.apply_share()
         host.limit_memory()
 
     def slow_down(self, factor: float) -> None:
@@ -78,9 +77,12 @@ class Machine:
         self.apply_share()
 
     def apply_share(self) -> None:
-        """Limit the host's CPU to what it may take now."""
+        """Limit the host's CPU to what it may take now, where that is not what it took last."""
         free = self.credit.lifted and self.slowed == 1
-        self.host.limit_cpu(None if free else self.host.order.size.cores / self.slowed)
+        cores = None if free else self.host.order.size.cores / self.slowed
+        if cores != self._cores:
+            self.host.limit_cpu(cores)
+            self._cores = cores
 
     def _tree(self) -> Tree:
         """What the metadata service tells this host."""

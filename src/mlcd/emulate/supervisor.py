@@ -48,8 +48,12 @@ class Supervisor:
 
     def run(self) -> None:
         """Keep both sides alike until told to end, or until the owner has; then remove every host."""
+        shares = threading.Thread(target=self._keep_shares, name="shares", daemon=True)
+        shares.start()
         while not self.ending.wait(STEP_S) and self._owned():
             self.step()
+        self.ending.set()
+        shares.join()
         self.remove_all()
 
     def step(self) -> None:
@@ -79,6 +83,15 @@ class Supervisor:
         file = machine.host.console if machine else None
         return file.read_text(errors="replace") if file and file.exists() else ""
 
+    def _keep_shares(self) -> None:
+        """Hold every host to its share, whatever else there is to do: what a training shows depends on it."""
+        while not self.ending.wait(STEP_S):
+            for machine in [each for each in list(self.machines.values()) if each.id not in self._starting]:
+                try:
+                    machine.tick(time.monotonic())
+                except (CloudError, OSError) as error:
+                    _LOG.info("%s cannot be held to its share: %s", machine.id, error)  # it is about to go
+
     def _owned(self) -> bool:
         return not self.owner or Path(f"/proc/{self.owner}").exists()
 
@@ -101,8 +114,6 @@ class Supervisor:
             set_ended(machine.instance, "Server.SpotInstanceTermination", "Spot instance termination")
         elif machine.host.ended() is not None:
             _tell_ended(machine, machine.host.ended() or 0)
-        else:
-            machine.tick(time.monotonic())
 
     def _started(self, machine: Machine, starting: Future[None]) -> None:
         error = starting.exception()
