@@ -24,6 +24,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_ALIKE = 0.6  # what is less alike is another word: 'quickest' does not mean 'cheapest'
+
 
 class MlcdError(Exception):
     """What happened, with a hint that says what to do next."""
@@ -138,7 +140,8 @@ def error_data(error: MlcdError) -> dict[str, object]:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint naming the nearest known word, or listing what there is."""
     choices = sorted(known)
-    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
+    begun = [choice for choice in choices if len(word) > 1 and choice.startswith(word)]
+    near = begun or difflib.get_close_matches(word, choices, n=1, cutoff=_ALIKE)
     if near:
         return f"Did you mean '{near[0]}'?"
     return f"Known: {', '.join(choices)}." if choices else ""

@@ -367,7 +367,12 @@ def test_a_python_mapping_is_a_job_too(tmp_path: Path) -> None:
         ("batch_size: []", "batch_size: the list is empty."),
         ("batch_size: [32, -1]", "batch_size: -1 is not a batch size"),
         ("goal: fast", "goal: 'fast' is not a goal. Did you mean 'fastest'?"),
+        ("goal: quickest", "goal: 'quickest' is not a goal. Known: balanced, cheapest, fastest."),
+        ("epochs: 3", "unknown key 'epochs'. It belongs under 'work'."),
+        ("metric: loss", "unknown key 'metric'. It belongs under 'work.until'."),
+        ("work: {samples: 3, budget: 5}", "It belongs at the top of the file, not under 'work'."),
         ("deadline: soon", "deadline: 'soon' is not a duration such as '90s'"),
+        ("deadline: tomorrow", "or '2d', nor a clock time with its zone such as '2026-11-17T12:00+01:00'."),
         ("deadline: -6h", "deadline: '-6h' is not a duration"),
         ("deadline: .nan", "deadline: nan is not a duration"),
         ("deadline: 2020-01-01T00:00Z", "deadline: '2020-01-01T00:00Z' is in the past."),
@@ -420,6 +425,13 @@ def test_a_mistake_is_named_with_file_line_and_key(tmp_path: Path, line: str, me
     assert found.startswith("job.yaml, line 2: ")
     assert message in found
     assert "\n" not in found
+
+
+def test_mistakes_come_in_the_order_of_their_lines() -> None:
+    told = complaint("goal: quick\nepochs: 3\nwork: {samples: x}\nbudget: lots\nnum_nodes: 0\n").splitlines()
+    lines = [line.split(":")[0] for line in told]
+    assert lines == [*(f"job.yaml, line {number}" for number in range(1, 6)), "job.yaml"]
+    assert "'run' is missing" in told[-1]
 
 
 def test_all_mistakes_are_told_at_once_each_with_its_line() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from mlcd.core.jobkeys import UNUSED, UNUSED_RESOURCES, JobKeys, Keys, MachineKeys, ResourcesKeys
+from mlcd.core.jobkeys import UNUSED, UNUSED_RESOURCES, JobKeys, Keys, MachineKeys
 from mlcd.core.jobyaml import Document, Problem
 from mlcd.errors import InvalidJobError, did_you_mean
 
@@ -15,9 +16,10 @@ from mlcd.errors import InvalidJobError, did_you_mean
 def invalid_job(
     source: str, document: Document, problems: Iterable[Problem], given: Iterable[str] = ()
 ) -> InvalidJobError:
-    """The error that lists all problems, each with its line."""
+    """The error that lists all problems in the order of their lines; what has none comes last."""
     beside = set(given)
-    lines = {_sentence(source, document, problem, beside): None for problem in problems}
+    ordered = sorted(problems, key=lambda problem: _line(document, problem) or sys.maxsize)
+    lines = {_sentence(source, document, problem, beside): None for problem in ordered}
     return InvalidJobError("\n".join(lines))
 
 
@@ -76,8 +78,10 @@ def _unknown_key(path: tuple[str | int, ...]) -> str:
 
 
 def _near(key: str, above: list[str | int]) -> str:
-    if not above and key in ResourcesKeys.model_fields.keys() | UNUSED_RESOURCES:
-        return "It belongs under 'resources'."
+    if above and key in JobKeys.model_fields:
+        return f"It belongs at the top of the file, not under '{above[0]}'."
+    if key in _HOMES:
+        return f"It belongs under '{_HOMES[key]}'."
     return did_you_mean(key, _known_keys(above))
 
 
@@ -101,4 +105,15 @@ def _models(model: type[Keys]) -> Iterable[tuple[tuple[type[BaseModel], str], ty
                 yield from _models(kind)
 
 
+def _homes(model: type[BaseModel], place: str = "") -> Iterable[tuple[str, str]]:
+    """Each key that is no key of the file itself, with the mapping that it is a key of; the outermost first."""
+    inner = [(name, kind) for (above, name), kind in _MODELS.items() if above is model]
+    for name, kind in inner:
+        unused = UNUSED_RESOURCES if issubclass(kind, MachineKeys) else frozenset()
+        yield from ((key, f"{place}{name}") for key in kind.model_fields.keys() | unused)
+    for name, kind in inner:
+        yield from _homes(kind, f"{place}{name}.")
+
+
 _MODELS = dict(_models(JobKeys))
+_HOMES = dict(reversed(list(_homes(JobKeys))))

@@ -17,6 +17,7 @@ from mlcd.errors import did_you_mean
 _RANGE = re.compile(r"\s*(\d{1,9})\s*\.\.\s*(\d{1,9})\s*")
 _MEMORY = re.compile(r"([\d.]+)\s*(?:([kmgtp])i?b?)?\s*(\+?)", re.IGNORECASE)
 _GIB = {"k": 2.0**-20, "m": 2.0**-10, "g": 1.0, "t": 2.0**10, "p": 2.0**20}
+_CLOCK_TIME = "'2026-11-17T12:00+01:00'"
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BETTER_LOW = re.compile(
     r"(loss|error|perplexity|entropy|divergence|distance|regret|deviation)"
@@ -140,7 +141,10 @@ def moment_or_seconds(value: Any) -> datetime | float:
         value = value.isoformat()
     if isinstance(value, str) and re.match(r"\s*\d{4}-\d", value):
         return _moment(value)
-    return seconds(value)
+    try:
+        return seconds(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, nor a clock time with its zone such as {_CLOCK_TIME}") from error
 
 
 def node_range(value: Any) -> NodeRange:
@@ -326,7 +330,7 @@ def _moment(value: str) -> datetime:
     except ValueError as error:
         if "time zone" in str(error):
             raise
-        raise ValueError(f"{shown(value)} is not a clock time such as '2026-11-17T12:00+01:00'") from error
+        raise ValueError(f"{shown(value)} is not a clock time such as {_CLOCK_TIME}") from error
 
 
 def _ends(value: Any) -> tuple[int, int] | None:
