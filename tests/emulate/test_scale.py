@@ -41,6 +41,11 @@ def test_words_for_a_network_stand_in_where_no_figure_is_told(said: str, gbit: f
     assert host_size(facts(baseline=None, said=said), 8).network_mbit == gbit * 1000 / 20
 
 
+def test_the_list_of_types_says_what_a_network_carries() -> None:
+    listed = {**facts(baseline=None, said="4x 100 Gigabit"), "InstanceType": "p4d.24xlarge"}
+    assert host_size(listed, 8).network_mbit == 400 * 1000 / 20
+
+
 def test_sixteen_small_hosts_fit_on_two_cores() -> None:
     assert vcpus_that_fit(2) >= 16 * 2
     assert vcpus_that_fit(2) / 20 < 2

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mlcd.emulate.supervisor import Supervisor
 
 _NICENESS = -10  # the hosts' shares are kept by this process: it must get its turn on a busy computer
-_SWITCH_S = 0.0005  # the supervisor reads hundreds of small files a second, and each time waits for the API's threads
+_SWITCH_S = 0.0005  # many small files are read for the shares, each with a wait for other threads
 _MOTO = {  # read by moto when it is imported
     "MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION": "true",
     "MOTO_ENABLE_AMI_VALIDATION": "true",

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mlcd.catalog.ec2_types import listed_types
+
 VCPUS_PER_CORE = 20.0
 MEMORY_SHARE = 1 / 4
 DISK_SHARE = 1 / 16
@@ -55,7 +57,10 @@ def vcpus_that_fit(cores: int, vcpus_per_core: float = VCPUS_PER_CORE) -> int:
 
 
 def _network_gbit(facts: Mapping[str, Any]) -> float:
-    """What the network carries for long, not what it bursts to."""
+    """What the network carries for long, not what it bursts to: by mlcd's own list, where the type is on it."""
+    listed = {offer.instance.name: offer.instance.network_gbps for offer in listed_types()}
+    if listed.get(facts.get("InstanceType", "")):
+        return listed[facts["InstanceType"]]
     network = facts["NetworkInfo"]
     for card in network.get("NetworkCards", ()):
         if card.get("BaselineBandwidthInGbps"):

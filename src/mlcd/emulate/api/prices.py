@@ -1,8 +1,7 @@
 """List prices and the history of spot prices.
 
-On-demand prices are those of us-east-1 for Linux, by family and vCPU, as listed in June 2025. Spot prices are
-invented: about a third of the list price, different in each zone and changing every six hours, always the same for
-the same hour.
+On-demand prices are those of mlcd's own list, of us-east-1 for Linux, with their date. Spot prices are invented: about
+a third of the list price, different in each zone and changing every six hours, always the same for the same hour.
 """
 
 from __future__ import annotations
@@ -11,28 +10,20 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from botocore.loaders import Loader
 from werkzeug.wrappers import Response
 
+from mlcd.catalog.ec2_types import listed_types
+from mlcd.core.machines import Offer
 from mlcd.emulate.api.answering import Refusal, ec2_answer, json_answer
 from mlcd.emulate.api.asking import Asked
 from mlcd.emulate.api.world import facts_of, zones_selling
 from mlcd.emulate.scale import vcpus_of
 
-LISTED_ON = "2025-06-01T00:00:00Z"
-_USD_PER_VCPU_HOUR = {
-    "c4": 0.0497, "c5": 0.0425, "c5a": 0.0385, "c5n": 0.054, "c6a": 0.03825, "c6i": 0.0425, "c6in": 0.0567,
-    "c7a": 0.05132, "c7i": 0.044625, "m5": 0.048, "m5n": 0.0595, "m6i": 0.048, "m7i": 0.0504, "r5": 0.063,
-    "r6i": 0.063,
-}  # fmt: skip
-_USD_PER_HOUR = {  # families whose price is not by vCPU
-    "t3.small": 0.0208, "t3.medium": 0.0416, "t3.large": 0.0832, "t3.xlarge": 0.1664, "t3.2xlarge": 0.3328,
-    "g4dn.xlarge": 0.526, "g4dn.2xlarge": 0.752, "g4dn.12xlarge": 3.912, "g5.xlarge": 1.006, "g5.2xlarge": 1.212,
-    "g5.12xlarge": 5.672, "g5.48xlarge": 16.288, "g6.xlarge": 0.8048, "p4d.24xlarge": 21.96, "p5.48xlarge": 55.04,
-}  # fmt: skip
-_SIZES = ("large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "9xlarge", "12xlarge", "18xlarge", "24xlarge")
+LISTED_ON = "2025-06-01T00:00:00Z"  # of disks, addresses and traffic
 _SPOT_SHARE = 0.35
 _SPOT_SWING = 0.15
 _SPOT_STEP = timedelta(hours=6)
@@ -42,11 +33,8 @@ _PAGE = 1000
 
 def on_demand_price(instance_type: str) -> float | None:
     """US dollars an hour; None: not for sale here."""
-    family = instance_type.partition(".")[0]
-    facts = facts_of(instance_type)
-    if instance_type in _USD_PER_HOUR or family not in _USD_PER_VCPU_HOUR or facts is None:
-        return _USD_PER_HOUR.get(instance_type)
-    return round(_USD_PER_VCPU_HOUR[family] * vcpus_of(facts), 5)
+    offer = _listed().get(instance_type)
+    return offer.usd_per_hour if offer is not None else None
 
 
 def spot_price(instance_type: str, zone: str = "us-east-1a", at: datetime | None = None) -> float:
@@ -93,9 +81,13 @@ def get_products(asked: Asked) -> Response:
 
 def types_for_sale() -> Iterator[str]:
     """The instance types that have a price."""
-    for family in _USD_PER_VCPU_HOUR:
-        yield from (kind for size in _SIZES if facts_of(kind := f"{family}.{size}"))
-    yield from (kind for kind in _USD_PER_HOUR if facts_of(kind))
+    return iter(_listed())
+
+
+@cache
+def _listed() -> dict[str, Offer]:
+    """What is on mlcd's list and known to moto, which lacks types that are no longer sold."""
+    return {offer.instance.name: offer for offer in listed_types() if facts_of(offer.instance.name)}
 
 
 def _spot_rows(
@@ -133,10 +125,10 @@ def _products(service: str, region: str) -> Iterator[dict[str, Any]]:
     for where in [region] if region else ["us-east-1"]:
         place = {"regionCode": where, "location": _location(where), "locationType": "AWS Region"}
         if service == "AmazonEC2":
-            for kind in types_for_sale():
-                yield _product(
-                    service, "Compute Instance", on_demand_price(kind) or 0.0, "Hrs", _compute(kind) | place
-                )
+            for kind, offer in _listed().items():
+                listed_on = f"{offer.priced_at}T00:00:00Z"
+                attributes = _compute(kind) | place
+                yield _product(service, "Compute Instance", offer.usd_per_hour, "Hrs", attributes, listed_on)
             for volume, usd in (("gp3", 0.08), ("gp2", 0.10)):
                 usage = {"volumeApiName": volume, "usagetype": f"EBS:VolumeUsage.{volume}"}
                 yield _product(service, "Storage", usd, "GB-Mo", usage | place)
@@ -172,13 +164,18 @@ def _compute(kind: str) -> dict[str, str]:
 
 
 def _product(
-    service: str, family: str, usd: float, unit: str, attributes: Mapping[str, str]
+    service: str,
+    family: str,
+    usd: float,
+    unit: str,
+    attributes: Mapping[str, str],
+    listed_on: str = LISTED_ON,
 ) -> dict[str, Any]:
     sku = hashlib.sha256(json.dumps(attributes, sort_keys=True).encode()).hexdigest()[:16].upper()
     price = {"unit": unit, "pricePerUnit": {"USD": f"{usd:.10f}"}, "beginRange": "0", "endRange": "Inf"}
     term = {
         "sku": sku,
-        "effectiveDate": LISTED_ON,
+        "effectiveDate": listed_on,
         "priceDimensions": {f"{sku}.JRTCKXETXF.6YS6EN2CT7": price},
     }
     return {
@@ -189,7 +186,7 @@ def _product(
         },
         "serviceCode": service,
         "terms": {"OnDemand": {f"{sku}.JRTCKXETXF": term}},
-        "publicationDate": LISTED_ON,
+        "publicationDate": listed_on,
     }
 
 
