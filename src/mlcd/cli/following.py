@@ -136,6 +136,8 @@ def facts(view: JobView) -> list[RenderableType]:
             ("Trained", f"{samples_done(view):,.0f} samples{_stretches(view)}"),
             ("Training", f"{show_duration(seconds)}, {show_usd(usd)}"),
             ("Forecast", expected),
+            ("Waited", show_duration(view.waiting_seconds) if view.waiting_seconds > 0 else ""),
+            ("Stopped", show_duration(view.stopped_seconds) if view.stopped_seconds > 0 else ""),
             ("Total", totals(view.goal, view.spent.seconds, view.spent.usd)),
         )
     )

@@ -15,6 +15,8 @@ from enum import StrEnum
 
 from mlcd.core.machines import Deployment
 
+NOTICEABLE_SECONDS = 1.0  # a shorter gap is a controller at work, and no wait
+
 
 class JobState(StrEnum):
     """See the life cycle above."""
@@ -93,6 +95,16 @@ class Run:
             if before.end is AttemptEnd.MOVED
         }
         return sum(seconds for number, seconds in self.pauses.items() if number in moved)
+
+    def stopped_seconds(self, now: float | None = None) -> float:
+        """Seconds between stretches that were stopped, or failed, and the next; to now where the next is to begin."""
+        begins = [*(attempt.started_at for attempt in self.attempts[1:]), *([] if now is None else [now])]
+        gaps = [
+            begin - attempt.ended_at
+            for attempt, begin in zip(self.attempts, begins, strict=False)
+            if attempt.end in (AttemptEnd.STOPPED, AttemptEnd.FAILED) and attempt.ended_at is not None
+        ]
+        return sum(gap for gap in gaps if gap >= NOTICEABLE_SECONDS)
 
     def count(self, end: AttemptEnd) -> int:
         """How many stretches ended that way."""

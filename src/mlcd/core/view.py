@@ -22,7 +22,7 @@ class JobView:
 
     record: JobRecord
     goal: Goal  # the limits in force
-    spent: Ledger  # since it was submitted, search and training
+    spent: Ledger  # since it was submitted, search and training, with what the running task has cost so far
     search: Ledger  # the search's part of it
     trials: tuple[Trial, ...] = ()
     run: Run = Run()
@@ -31,6 +31,8 @@ class JobView:
     controlled: bool = False  # a controller is at work on it
     model: str = ""  # the folder with what the training handed back, once it has
     start_seconds: float = 0.0  # from launch to the first step, as the study has it
+    waiting_seconds: float = 0.0  # that the plan lay there before the training began
+    stopped_seconds: float = 0.0  # that the training lay stopped between two stretches
 
     def work(self, deployment: Deployment) -> float:
         """Samples to train on this deployment; 0: not known."""

@@ -8,7 +8,7 @@ from mlcd.clouds.base import Cloud
 from mlcd.core.live import Live
 from mlcd.core.machines import Deployment
 from mlcd.core.records import BillItem, JobRecord
-from mlcd.core.run import JobState, Run
+from mlcd.core.run import NOTICEABLE_SECONDS, JobState, Run
 from mlcd.core.study import Belief, Ledger
 from mlcd.core.task import TaskFolder, TaskKind
 from mlcd.core.view import JobStory, JobView
@@ -30,22 +30,28 @@ def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> 
     bill = store.bill(record.id)
     run = Run(store.attempts(record.id))
     trials = store.trials(record.id)
-    usd = sum(item.usd for item in bill)
+    live = _live(store, record)
+    unbilled = _unbilled_usd(live, bill)
     end = record.ended_at if record.ended_at is not None and not record.state.active else now
-    searched_until = run.attempts[0].started_at if run.attempts else end
+    searched_until, begun_at = _search_and_wait(record, run, end)
     model = model_folder(job_folder(settings, record.id))
     return JobView(
         record=record,
         goal=goal_of(record),
-        spent=Ledger(max(0.0, end - record.submitted_at), usd),
-        search=Ledger(max(0.0, searched_until - record.submitted_at), _probes_usd(bill)),
+        spent=Ledger(max(0.0, end - record.submitted_at), sum(item.usd for item in bill) + unbilled),
+        search=Ledger(
+            max(0.0, searched_until - record.submitted_at),
+            _probes_usd(bill) + (0.0 if run.attempts else unbilled),
+        ),
         trials=trials,
         run=run,
         bill=bill,
-        live=_live(store, record),
+        live=live,
         controlled=alive(record.controller),
         start_seconds=learnt_start(record.start_seconds, trials, record.job.probe.warmup_seconds),
         model=str(model) if record.state is JobState.SUCCEEDED and model.is_dir() else "",
+        waiting_seconds=begun_at - searched_until,
+        stopped_seconds=run.stopped_seconds(now if record.state.active else None),
     )
 
 
@@ -72,6 +78,20 @@ def _live(store: Store, record: JobRecord) -> Live | None:
     live = store.live(record.id) if record.state.active else None
     expected = TaskKind.TRAINING if record.state is JobState.TRAINING else TaskKind.PROBE
     return live if live is not None and live.kind is expected else None
+
+
+def _unbilled_usd(live: Live | None, bill: tuple[BillItem, ...]) -> float:
+    """What the running task has cost so far and is not on the bill yet."""
+    if live is None:
+        return 0.0
+    return max(0.0, live.usd - sum(item.usd for item in bill if item.task_id == live.task_id))
+
+
+def _search_and_wait(record: JobRecord, run: Run, end: float) -> tuple[float, float]:
+    """When the search was over, and when the wait for the training was; a moment's wait is none."""
+    begun_at = run.attempts[0].started_at if run.attempts else end
+    planned_at = record.submitted_at + record.plan.search.seconds if record.plan else begun_at
+    return (planned_at if begun_at - planned_at >= NOTICEABLE_SECONDS else begun_at), begun_at
 
 
 def _probes_usd(bill: tuple[BillItem, ...]) -> float:

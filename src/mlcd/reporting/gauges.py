@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from mlcd.core.goal import Aim, Goal
@@ -30,14 +30,14 @@ class Gauge:
 
     title: str
     show: Callable[[float], str]
-    parts: dict[str, float]  # search, training, and what is still expected
+    parts: dict[str, float]  # search, training, the time that it lay between, and what is still expected
     limit: float | None
     limit_name: str
 
     @property
     def spent(self) -> float:
         """Used up so far."""
-        return self.parts["search"] + self.parts["training"]
+        return self.total - self.parts["expected"]
 
     @property
     def total(self) -> float:
@@ -87,7 +87,8 @@ def gauges_of(view: JobView) -> tuple[Gauge, Gauge]:
     """Time and money, each against its limit."""
     seconds, usd = _expected(view)
     goal, spent, search = view.goal, view.spent, view.search
-    times = _parts(search.seconds, spent.seconds, seconds)
+    idle = {"waiting": view.waiting_seconds, "stopped": view.stopped_seconds}
+    times = _parts(search.seconds, spent.seconds, seconds, idle)
     money = _parts(search.usd, spent.usd, usd)
     return (
         Gauge("Time", show_duration, times, goal.deadline_seconds, "deadline"),
@@ -100,8 +101,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _parts(search: float, spent: float, expected: float) -> dict[str, float]:
-    return {"search": max(0.0, search), "training": max(0.0, spent - search), "expected": max(0.0, expected)}
+def _parts(search: float, spent: float, expected: float, idle: Mapping[str, float] = {}) -> dict[str, float]:
+    """What it went into; idle parts only where there are any."""
+    training = max(0.0, spent - search - sum(idle.values()))
+    lain = {kind: part for kind, part in idle.items() if part > 0}
+    return {"search": max(0.0, search), **lain, "training": training, "expected": max(0.0, expected)}
 
 
 def _expected(view: JobView) -> tuple[float, float]:
