@@ -54,17 +54,18 @@ def main() -> None:
 def measure(workers: int, millions: float, options: argparse.Namespace) -> dict[str, Any]:
     """All systems at one number of workers and one size."""
     parameters = int(millions * 1e6)
-    servers = max(map(servers_of, options.systems))
+    stores = max((servers_of(name) for name in options.systems if name != "Cirrus"), default=0)
     speeds = (options.worker_mbit, options.server_mbit, options.cirrus_mbit or options.server_mbit)
     wires = Wires(*(speed / options.scale for speed in speeds))
     with (
         shaped_network() if options.links else nullcontext() as network,
-        start_places(workers, parameters, servers, network, wires) as places,
+        start_places(workers, parameters, stores, network, wires) as places,
     ):
         seen = _run_workers(places, parameters, options)
     return {
         "workers": workers,
         "millions": millions,
+        "server_usd": options.server_usd,
         "systems": {name: _joined(seen, name, options.warm) for name in options.systems},
     }
 
@@ -79,10 +80,12 @@ def _run_workers(places: Places, parameters: int, options: argparse.Namespace) -
         its.close()
         pipes.append(mine)
     try:
-        return [pipe.recv() for pipe in pipes]
-    finally:
+        seen = [pipe.recv() for pipe in pipes]
         for process in processes:
             process.join(10)
+        return seen
+    finally:
+        for process in processes:
             process.kill()
 
 
@@ -178,7 +181,16 @@ def _joined(seen: list[Seen], name: str, warm: bool) -> dict[str, Any]:
 def show(result: dict[str, Any]) -> None:
     """A table of one configuration."""
     print(f"\n{result['workers']} workers, {result['millions']:g} M parameters", flush=True)
-    heads = ("", "all (s)", "range, rounds", "CPU (s)", "cores busy: own, all", "fullest link (MB)", *STEPS)
+    heads = (
+        "",
+        "all (s)",
+        "range, rounds",
+        "CPU (s)",
+        "cores busy: own, all",
+        "fullest link (MB)",
+        "USD/h",
+        *STEPS,
+    )
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for name, seen in result["systems"].items():
         steps = {
@@ -191,6 +203,7 @@ def show(result: dict[str, Any]) -> None:
             f"{seen['cpu_s']:.3f}",
             f"{seen['own_share']:.0%}, {seen['busy_share']:.0%}",
             f"{seen['fullest_mb']:.0f}",
+            f"{servers_of(name) * result['server_usd']:.2f}",
             *(f"{steps[step]:.3f}" if step in steps else "" for step in STEPS),
         )
         print(f"| {' | '.join(cells)} |", flush=True)
@@ -216,6 +229,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--worker-mbit", type=float, default=600, help="a function's link, both ways")
     parser.add_argument("--server-mbit", type=float, default=750, help="the link of a store server")
     parser.add_argument("--cirrus-mbit", type=float, help="the link of Cirrus's server; default: the same")
+    parser.add_argument("--server-usd", type=float, default=0.096, help="an hour of such a server")
     parser.add_argument("--scale", type=float, default=4, help="all speeds are divided by this")
     parser.add_argument("--out", type=Path, default=Path("function_sync_results"))
     return parser.parse_args()

@@ -25,7 +25,7 @@ Reading = Generator[None, None, Any]  # goes on when there is more to read
 
 PATIENCE_S = 60.0  # with a server that does not answer
 _SMALL = 4096  # bytes read ahead when looking for the head of a reply
-_WORTH_WAKING = 256 << 10  # bytes that have come
+_WORTH_WAKING = 64 << 10  # bytes that have come; more would bound the window of the connection
 _MOST_PARTS = 512  # of one call of sendmsg; the kernel takes 1024
 _SOCKET_BUFFER = 1 << 20  # bytes on their way
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)

@@ -136,7 +136,8 @@ def _parameters(settings: FunctionsSettings) -> str:
     import redis
 
     try:
-        redis.Redis.from_url(settings.parameters.split(",")[0], socket_timeout=5.0).ping()
+        for each in settings.parameters.split(","):
+            redis.Redis.from_url(each.strip(), socket_timeout=5.0).ping()
     except redis.RedisError as error:
         raise CloudError(
             f"The parameter store does not answer: {error}", "Is it reachable from here?"
