@@ -24,12 +24,12 @@ from typing import Any
 
 from mlcd.api import Client
 from mlcd.clouds.remote.files import task_files
-from mlcd.core.run import Attempt
 from mlcd.emulate.client import Wanted, down, fault, status, up
 from mlcd.emulate.place import Place, place_of
 from mlcd.settings import Ec2Settings, Settings
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
+BATCH = 128
 PATIENCE_S = 600.0
 STEPS_BEFORE = 20  # the training is under way before the next loss
 WAYS = {"only the lost host is rented anew": 45.0, "the whole deployment is restarted": 0.0}
@@ -65,7 +65,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     for way, keep_seconds in WAYS.items():
         with training(given.type, keep_seconds) as (place, client, job_id):
-            pauses = [lose_one(place, client, job_id, number) for number in range(1, given.rounds + 1)]
+            pauses = [lose_one(place, client, job_id) for _ in range(given.rounds)]
         parts = [[getattr(each, name) for each in pauses] for name in PARTS]
         print(f"| {way} | {len(pauses)} | {' | '.join(map(spread, parts))} |", flush=True)
 
@@ -91,13 +91,12 @@ def training(instance_type: str, keep_seconds: float) -> Iterator[tuple[Place, C
 
 
 def settings(folder: Path, instance_type: str, keep_seconds: float) -> Settings:
-    """Hosts that are given up after ten seconds of silence, and wait so long for the next stretch."""
+    """Hosts that wait so long for the next stretch."""
     ec2 = Ec2Settings(
         regions="us-east-1",
         types=instance_type,
         disk_gib=8,
         python=sys.executable,
-        lost_seconds=10.0,
         keep_seconds=keep_seconds,
     )
     return Settings(home=folder / "home", ec2=ec2)
@@ -113,7 +112,7 @@ def job(instance_type: str) -> dict[str, Any]:
         "cloud": "ec2",
         "num_nodes": 2,
         "resources": {"instance_type": instance_type},
-        "batch_size": 128,
+        "batch_size": BATCH,
         "work": {"epochs": 1000, "dataset_size": 1437},
         "search": "exhaustive",
         "probe": {"warmup_seconds": 1, "min_seconds": 2, "max_seconds": 10, "silent_seconds": 300},
@@ -121,13 +120,14 @@ def job(instance_type: str) -> dict[str, Any]:
     }
 
 
-def lose_one(place: Place, client: Client, job_id: str, stretch: int) -> Pause:
-    """Cut the power of a host in this stretch of the training, and wait for the first step of the next."""
-    wait(lambda: _steps(client, job_id, stretch) >= STEPS_BEFORE)
+def lose_one(place: Place, client: Client, job_id: str) -> Pause:
+    """Cut the power of a host in mid-training, and wait for the first step of the next stretch."""
+    wait(lambda: _steps(client, job_id) >= STEPS_BEFORE)
+    stretch = len(client.store.attempts(job_id))
     fault(place, "poweroff", status(place)["hosts"][-1]["id"])
     cut_at = time.time()
-    wait(lambda: _steps(client, job_id, stretch + 1) > 0)
-    before, after = _attempts(client, job_id)[stretch - 1 : stretch + 1]
+    wait(lambda: _steps(client, job_id, beyond=stretch) > 0)
+    *_, before, after = client.store.attempts(job_id)
     state = task_files(client.settings.home / "ec2", after.task_id).read_state()
     ended_at, running_at, step_at = before.ended_at, state and state.running_at, after.first_step_at
     if ended_at is None or running_at is None or step_at is None:
@@ -135,13 +135,10 @@ def lose_one(place: Place, client: Client, job_id: str, stretch: int) -> Pause:
     return Pause(ended_at - cut_at, running_at - ended_at, step_at - running_at)
 
 
-def _steps(client: Client, job_id: str, stretch: int) -> float:
-    attempts = _attempts(client, job_id)
-    return attempts[-1].samples / 128 if len(attempts) == stretch else 0.0
-
-
-def _attempts(client: Client, job_id: str) -> tuple[Attempt, ...]:
-    return tuple(client.store.attempts(job_id))
+def _steps(client: Client, job_id: str, beyond: int = 0) -> float:
+    """Of the newest stretch, if there are more than so many."""
+    attempts = client.store.attempts(job_id)
+    return attempts[-1].samples / BATCH if len(attempts) > beyond else 0.0
 
 
 def wait(condition: Callable[[], bool]) -> None:
