@@ -1,11 +1,8 @@
-"""Trainings on an emulated EC2, measured: needs root on Linux and mlcd[emulate,examples].
+"""Times of a training on an emulated EC2: needs root on Linux and mlcd[emulate,examples].
 
-    python benchmarks/emulated_ec2/run.py curve --types c5.large,c5.xlarge,m5.large --nodes 1,2,4,8 --out curve.html
     python benchmarks/emulated_ec2/run.py times
 
-curve   throughput of the digits CNN (global batch 128, gloo) on each type and number of hosts, as probes measure it, and
-        what the search would have chosen against the best of all that were tried
-times   from `mlcd run` to the first step, and from a host without power to the next step
+From `mlcd run` to the first step, and from a host without power to the next step.
 """
 
 from __future__ import annotations
@@ -37,16 +34,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["curve", "times"])
-    parser.add_argument("--types", default="c5.large,c5.xlarge,m5.large")
-    parser.add_argument("--nodes", default="1,2,4,8")
-    parser.add_argument("--out", type=Path, default=Path("curve.html"))
-    asked = parser.parse_args()
-    with emulation(asked.types) as (place, client):
-        if asked.what == "curve":
-            curve(client, asked.types.split(","), [int(n) for n in asked.nodes.split(",")], asked.out)
-        else:
-            times(place, client)
+    parser.add_argument("what", choices=["times"])
+    parser.parse_args()
+    with emulation("c5.large") as (place, client):
+        times(place, client)
 
 
 @contextmanager
@@ -84,33 +75,6 @@ def job(**keys: Any) -> dict[str, Any]:
         "checkpoint": {"grace_seconds": 5, "carry": False},
         **keys,
     }
-
-
-def curve(client: Client, types: list[str], nodes: list[int], out: Path) -> None:
-    """Probe every type on every number of hosts, print the table and write the plot."""
-    seen: dict[str, dict[int, float]] = {}
-    for name in types:
-        for count in nodes:
-            wanted = job(num_nodes=count, resources={"instance_type": name})
-            job_id = client.submit(client.load(wanted))
-            view = client.drive(job_id)  # a plan that is not accepted: the search alone
-            measured = [trial.measurement for trial in view.trials if trial.measurement]
-            seen.setdefault(name, {})[count] = measured[0].samples_per_second if measured else 0.0
-            print(f"{name} × {count}: {seen[name][count]:.0f} samples/s", flush=True)
-    print("| type | " + " | ".join(map(str, nodes)) + " |\n|---|" + "---|" * len(nodes))
-    for name, row in seen.items():
-        print(f"| {name} | " + " | ".join(f"{row[count]:.0f}" for count in nodes) + " |")
-    plot(seen, out)
-
-
-def plot(seen: dict[str, dict[int, float]], out: Path) -> None:
-    import plotly.graph_objects as graph
-
-    figure = graph.Figure()
-    for name, row in seen.items():
-        figure.add_scatter(x=list(row), y=list(row.values()), name=name, mode="lines+markers")
-    figure.update_layout(xaxis_title="hosts", yaxis_title="samples a second", template="plotly_white")
-    figure.write_html(out, include_plotlyjs=True)
 
 
 def times(place: Place, client: Client) -> None:
