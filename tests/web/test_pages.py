@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
+from mlcd.core.listing import JobLine, Page
+from mlcd.core.run import JobState
 from mlcd.reporting.html import tag
 from mlcd.web.app import create_app
 from mlcd.web.pages.assets import VERSION
 from mlcd.web.pages.examples import example, examples, read_keys
-from mlcd.web.pages.rendering import html, price_age, size
+from mlcd.web.pages.rendering import html, part, price_age, size
 from mlcd.web.sessions import inside
 from mlcd.web.site import Site
 from web.people import BOSS, PASSWORD, Person, hire, open_test_site, set_up
 
 PAGE = {"Accept": "text/html"}
+
+
+def test_a_job_s_line_has_its_whole_message_and_where_it_trains() -> None:
+    why = "No deployment can keep the budget: " + "word " * 60 + "end."
+    line = JobLine(
+        1, "j-1", "j", JobState.FAILED, "", "local", "auto", 0.0, 1.0, None, None, 0.1, True, why, 106
+    )
+    chosen = replace(line, deployment="4 × p3.2xlarge, batch 256")
+    searching, planned = (
+        part("parts/job_rows.html", found=Page([one]), show_owner=False) for one in (line, chosen)
+    )
+    assert f">{why}</span>" in searching
+    assert "local · auto" in searching
+    assert "4 × p3.2xlarge, batch 256" in planned
+    assert "local · auto" not in planned
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,7 @@ class JobLine:
     confirmed: bool
     error: str
     exit_code: int
+    deployment: str = ""  # what it trains on, once one is chosen
 
 
 @dataclass(frozen=True)

@@ -185,6 +185,7 @@ def _line(number: int, record: JobRecord, spent_usd: float) -> JobLine:
         confirmed=record.confirmed,
         error=record.error,
         exit_code=record.exit_code,
+        deployment=str(record.deployment) if record.plan is not None else "",
     )
 
 

@@ -6,7 +6,7 @@
     job.py         one job, live
     parts.py       the pieces of a job's page that change, drawn once for all who look at it
     charts.py      its charts as data, reckoned once for all who look at it
-    new.py         a new job in FC²'s four steps; examples.py has programs to begin with
+    new.py         a new job in FC²'s four steps, and its price; examples.py has programs to begin with
     people.py      signing in, the first account, the team
 
 State-changing requests go to /api/v1 by `fetch` with the CSRF token that the page carries in its head.

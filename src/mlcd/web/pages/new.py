@@ -1,4 +1,4 @@
-"""A new job in FC²'s four steps: code, model, data, resources."""
+"""A new job in FC²'s four steps (code, model, data, resources), and what looking costs as the fifth."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FileText(Body):
 
 @router.get("/new")
 def new(request: Request, site: SiteOf, who: Maker) -> Response:
-    """The four steps on one page."""
+    """The steps on one page."""
     known = registry.names("searchers")
     strategies = {name: about for name, about in STRATEGIES.items() if name in known}
     strategies |= {name: "" for name in known if name not in strategies}

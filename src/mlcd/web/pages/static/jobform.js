@@ -12,7 +12,7 @@ export function toJob(form, { dataUpload, more }) {
     run: value("run") || undefined,
     setup: value("setup") || undefined,
     workdir: value("workdir") || undefined,
-    platform: value("platform"),
+    platform: value("platform") || undefined,
     work: work(value, number),
     batch_size: numbers(value("batch_size")),
     outputs: list(value("outputs")),
@@ -103,7 +103,7 @@ export function fill(form, job) {
   const take = (table, key) => { const value = table?.[key]; if (table) delete table[key]; return value; };
   const short = (key, name) => { if (key in rest && !isTable(rest[key])) rest[key] = { [name]: rest[key] }; };
   for (const [key, name] of [["search", "strategy"], ["checkpoint", "path"]]) short(key, name);
-  for (const name of ["name", "run", "setup", "platform", "goal", "budget", "deadline", "cloud"]) set(name, take(rest, name) ?? (name === "goal" ? "" : undefined));
+  for (const name of ["name", "run", "setup", "platform", "goal", "budget", "deadline", "cloud"]) set(name, take(rest, name) ?? (name === "goal" || name === "platform" ? "" : undefined));
   const sizes = take(rest, "batch_size");
   if (isTable(sizes)) rest.batch_size = sizes; else set("batch_size", [sizes ?? ""].flat().join(", "));
   if (Array.isArray(rest.outputs)) set("outputs", take(rest, "outputs").join(", "));
