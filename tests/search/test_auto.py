@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.study import Stop, Study
 from mlcd.search.auto import Auto
 from mlcd.search.auto_features import describe
+from mlcd.search.auto_reasons import nothing_to_try
 from mlcd.search.auto_stakes import stakes_of
 from mlcd.search.base import Searcher
 from mlcd.testing.searcher_contract import SearcherContract, play, try_it
@@ -69,8 +71,29 @@ def test_cheap_probes_come_first_when_types_are_alike_and_money_counts() -> None
 def test_the_reason_for_stopping_names_the_next_probe_and_its_price() -> None:
     deployments = space(offer("tiny", 0.1), offer("huge", 30.0))
     stop = play(Auto(), study_of(deployments, Goal(Aim.CHEAPEST)), amdahl).stop
-    assert "would cost $" in stop.reason
-    assert "is expected to save" in stop.reason
+    found = re.search(r"would cost \$([\d.]+) and is expected to save about \$([\d.]+), and", stop.reason)
+    assert found is not None, stop.reason
+    assert 0.0 <= float(found[2]) <= float(found[1])
+
+
+def test_a_reason_in_shares_compares_shares_and_one_in_time_times() -> None:
+    deployments = space(offer("tiny", 0.1), offer("huge", 30.0))
+    balanced, fastest = (
+        play(Auto(), study_of(deployments, Goal(aim)), amdahl).stop.reason
+        for aim in (Aim.BALANCED, Aim.FASTEST)
+    )
+    assert re.search(r"would cost .*% of the total \(.* and \$.*\) and is expected to save .*%", balanced)
+    assert re.search(
+        r"would cost [\dhms. ]+ and is expected to save (about|less than) [\dhms. ]+, and", fastest
+    )
+
+
+def test_only_the_limit_that_another_probe_could_break_is_named() -> None:
+    deployments = space(offer("tiny", 0.1), offer("huge", 30.0))
+    study = study_of(deployments, Goal(Aim.FASTEST, deadline_seconds=1e9, budget_usd=40.0))
+    study = study.with_trial(try_it(study, deployments[0], amdahl))
+    tight = replace(study, goal=replace(study.goal, budget_usd=study.spent.usd + 0.001))
+    assert nothing_to_try(tight) == "after 1 probe another one could break the budget"
 
 
 def test_without_any_probe_the_expected_best_is_chosen_unless_a_limit_forbids() -> None:
