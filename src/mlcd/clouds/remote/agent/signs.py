@@ -40,6 +40,7 @@ class Signs:
         self._lease = Path(orders["lease"]) if orders["lease"] else None
         limit = orders["seconds_left"]
         self._until = None if limit is None else time.monotonic() + limit
+        self._leased = False  # whether there ever was a lease
         self._room_at = time.monotonic()  # when the disk last had room
         self.notice = ""
         if orders["notice_url"]:
@@ -65,13 +66,17 @@ class Signs:
         return min(wanted_seconds, NOTICE_GRACE_SECONDS) if self.notice else wanted_seconds
 
     def lease_over(self) -> bool:
-        """Whether nobody has renewed the lease of this machine in time."""
+        """Whether nobody has renewed the lease of this machine in time, or its lease was taken away."""
         if self._lease is None:
             return False
         try:
-            return time.time() > float(self._lease.read_text())
-        except (OSError, ValueError):  # being written, or not there yet
+            until = float(self._lease.read_text())
+        except FileNotFoundError:
+            return self._leased
+        except (OSError, ValueError):
             return False
+        self._leased = True
+        return time.time() > until
 
     def disk_full(self) -> bool:
         """Whether there is no room to save anything."""
