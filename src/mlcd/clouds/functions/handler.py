@@ -171,6 +171,9 @@ class Worker:
         newest = next(iter(checkpoints.complete_checkpoints(self._space.checkpoints)), None)
         if newest is None or newest.path.name == self._shipped:
             return
+        # Its log and progress up to there come home first: after a kill nobody would write them again.
+        if not self._courier.deliver():
+            return
         with suppress(ObjectError, FileNotFoundError):  # tried again at the next look
             ship_checkpoint(self._objects, newest.path)
             self._shipped = newest.path.name
