@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 CREDIT_S = 6.0  # CPU seconds
 LOADED_AFTER_S = 0.15  # CPU seconds without more memory
-_MORE_MIB = 0.5
+_MORE_MIB = 2.0  # less than that is a program's own coming and going
 EARNED_PER_IDLE_SECOND = 0.5
 _IDLE_SHARE = 0.05  # of its share: less than this is idling
 _ENOUGH_S = CREDIT_S / 3  # a pause between two steps of a training lifts nothing

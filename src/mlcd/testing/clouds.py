@@ -247,7 +247,8 @@ class CloudContract:
         status = self.ended(cloud, launched.handle)
         assert status.started_at is not None
         assert status.ended_at is not None
-        expected = launched.deployment.usd(status.ended_at - status.started_at)
+        where, hours = launched.deployment, (status.ended_at - status.started_at) / 3600.0
+        expected = where.nodes * where.offer.usd_per_hour * hours
         assert status.charges[0].usd == pytest.approx(expected, rel=0.01)
 
     def test_a_cloud_opened_again_still_knows_what_runs(self, cloud: Cloud, home: Path, task: Task) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from math import sqrt
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median_low
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ from mlcd.core.run import JobState
 from mlcd.core.trial import Measurement
 from mlcd.core.view import JobView
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 PROGRAM = Path(__file__).resolve().parents[3] / "benchmarks" / "emulated_ec2" / "cnn" / "train.py"
 TYPES = ("t3.medium", "c5.large", "c5n.large")  # cheap with a slow network, plain, dear with a fast network
 NODES = (1, 2, 4, 8)
@@ -43,6 +43,9 @@ PROBE = {
 }
 BATCH = 256
 NEAR = 0.9
+# Single readings err by a tenth and more: what keeps a limit with that much to spare surely keeps it.
+ROOM = 0.8
+MOST_SPREAD = 1.6  # between readings that should be the same: beyond that nothing can be compared
 
 
 @pytest.fixture(scope="module")
@@ -78,13 +81,19 @@ class Seen:
         return f"{nodes}x{name}@us-east-1/b{BATCH}"
 
     def speed(self, key: str) -> float:
-        """Samples a second, the mean of its readings."""
-        return mean(reading.samples_per_second for reading in self.readings[key])
+        """Samples a second, the middle of its readings: a host that still had credit to start with reads too fast."""
+        return median_low(reading.samples_per_second for reading in self.readings[key])
 
     def doubt(self, key: str) -> float:
         """How much faster it may be, as far as its readings tell: a factor."""
         share = mean(reading.high / reading.samples_per_second - 1 for reading in self.readings[key])
         return 1 + share / sqrt(len(self.readings[key]))
+
+    @property
+    def spread(self) -> float:
+        """The largest factor between two readings of the same deployment."""
+        rates = [[reading.samples_per_second for reading in readings] for readings in self.readings.values()]
+        return max(max(each) / min(each) for each in rates)
 
     def seconds(self, key: str) -> float:
         return SAMPLES / self.speed(key)
@@ -107,12 +116,16 @@ def test_choices_are_within_a_tenth_of_the_best_and_limits_are_kept(home: Path) 
     )
     seen = Seen(sweep, fastest, cheapest, capped)
     tell(seen, fastest, cheapest, capped)
+    if seen.spread > MOST_SPREAD:
+        pytest.skip(
+            f"readings of the same hosts differ by a factor of {seen.spread:.1f}: too busy to compare"
+        )
 
     assert_near(seen, fastest, seen.seconds, list(seen.readings))
-    in_time = [key for key in seen.readings if cheapest.spent.seconds + seen.seconds(key) <= NEAR * deadline]
+    in_time = [key for key in seen.readings if cheapest.spent.seconds + seen.seconds(key) <= ROOM * deadline]
     assert_near(seen, cheapest, seen.usd, in_time)
     assert plan_of(cheapest).total.seconds <= deadline
-    affordable = [key for key in seen.readings if capped.spent.usd + seen.usd(key) <= NEAR * budget]
+    affordable = [key for key in seen.readings if capped.spent.usd + seen.usd(key) <= ROOM * budget]
     assert_near(seen, capped, seen.seconds, affordable)
     assert plan_of(capped).total.usd <= budget
     assert_trained_within_limits(trained)
@@ -152,7 +165,8 @@ def plan_of(view: JobView) -> Plan:
 def tell(seen: Seen, *views: JobView) -> None:
     """What was measured and chosen, for whoever reads the log of a failure."""
     for key in seen.readings:
-        print(f"{key}: {seen.speed(key):.0f}/s in {len(seen.readings[key])}, ${seen.usd(key):.3f}")
+        readings = " ".join(f"{reading.samples_per_second:.0f}" for reading in seen.readings[key])
+        print(f"{key}: {seen.speed(key):.0f}/s of {readings}, ${seen.usd(key):.3f}")
     for view in views:
         print(f"{view.goal}: {len(view.trials)} probes, {view.search}, {plan_of(view).reason}")
 
