@@ -26,8 +26,6 @@ ALIVE = ["pending", "running"]
 JOB, TASK, LEASE = "mlcd:job", "mlcd:task", "mlcd:lease"
 LAUNCH = "mlcd:launch"  # tells tasks apart that have the same id on different computers
 KEY = "key"
-# × the price that the plan counts with: spot machines that become dearer are taken back instead of passing the budget.
-SPOT_CEILING = 1.2
 YOUNG_SECONDS = 120.0  # an instance that AWS does not know may be too new for it
 
 
@@ -201,7 +199,6 @@ class Ec2Machines:
         spot = {
             "SpotInstanceType": "one-time",
             "InstanceInterruptionBehavior": "terminate",
-            "MaxPrice": f"{SPOT_CEILING * offer.usd_per_hour:.6f}",
         }
         market = {"InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": spot}} if offer.spot else {}
         drive = {"VolumeSize": settings.disk_gib, "VolumeType": "gp3", "DeleteOnTermination": True}
