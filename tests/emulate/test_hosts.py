@@ -20,6 +20,14 @@ def test_hosts_are_reached_by_ssh_with_the_imported_key(ec2: EmulatedEc2) -> Non
     assert ec2.ssh(two, "whoami; sudo whoami", user="ec2-user").stdout.split() == ["ec2-user", "root"]
 
 
+def test_a_host_does_not_run_what_this_computers_root_starts_its_shell_with(ec2: EmulatedEc2) -> None:
+    (address,) = ec2.launch()
+    seen = ec2.ssh(
+        address, "cd && cat .bashrc .bash_profile .profile | wc --bytes; stat -c %U .", user="root"
+    )
+    assert seen.stdout.split() == ["0", "root"]
+
+
 def test_the_api_tells_where_a_host_is(ec2: EmulatedEc2) -> None:
     (address,) = ec2.launch()
     instance = ec2.instance(address)

@@ -24,6 +24,7 @@ _HIDDEN = ("/tmp", "/var/tmp", "/var/log", "/var/lib/cloud", "/root/.aws", "/roo
 _UNREAL = {"proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue", "securityfs", "debugfs", "tracefs",
            "bpf", "pstore", "configfs", "fusectl", "hugetlbfs", "autofs", "binfmt_misc", "nsfs", "rpc_pipefs", "efivarfs"}  # fmt: skip
 _ELSEWHERE = ("/proc", "/sys", "/dev", "/run")
+_START_FILES = (".bashrc", ".bash_profile", ".profile")  # root's here may do anything; hosts have plain ones
 INIT = _SCRIPTS / "host_init.sh"
 _SSHD = """\
 AuthorizedKeysFile /etc/ssh/authorized_keys .ssh/authorized_keys
@@ -50,6 +51,9 @@ def write_image(image: Path, needed: Sequence[Path] = ()) -> None:
     _write_users(etc)
     for user, uid in USERS.items():
         os.chown(_folder(image / "home" / user), uid, uid)
+    for start_file in _START_FILES:
+        _write(_folder(image / "root") / start_file, "")
+    shutil.copystat("/root", image / "root")
     for folder in needed:
         _open_way(image, folder)
     sbin = _folder(image / "usr" / "sbin")
