@@ -30,9 +30,6 @@ class Cgroups(Protocol):
     def make(self, host: str, memory_mib: int) -> None:
         """Make a host's group; its CPU is not limited yet."""
 
-    def limit_memory(self, host: str, memory_mib: int) -> None:
-        """Let the host have so much memory, what it wrote to its disk included."""
-
     def limit_cpu(self, host: str, cores: float | None) -> None:
         """Let the host have so many cores; None: as many as there are."""
 
@@ -40,7 +37,7 @@ class Cgroups(Protocol):
         """The CPU seconds that the host has used."""
 
     def used_memory_mib(self, host: str) -> float:
-        """The memory that the host takes now, its disk included."""
+        """The memory that the host takes now, with what it keeps of files."""
 
     def doors(self, host: str) -> list[Path]:
         """The files that a process writes its id to, to be in the group."""
@@ -73,11 +70,8 @@ class CgroupsV1:
     def make(self, host: str, memory_mib: int) -> None:
         for group in self._groups.values():
             (group / host).mkdir(parents=True, exist_ok=True)
-        self.limit_memory(host, memory_mib)
-        self._weigh(host, _FREE)
-
-    def limit_memory(self, host: str, memory_mib: int) -> None:
         _write(self._groups["memory"] / host / "memory.limit_in_bytes", memory_mib << 20)
+        self._weigh(host, _FREE)
 
     def limit_cpu(self, host: str, cores: float | None) -> None:
         group = self._groups["cpu"] / host
@@ -115,11 +109,8 @@ class CgroupsV2:
         self._group.mkdir(exist_ok=True)
         _write(self._group / "cgroup.subtree_control", "+cpu +memory")
         (self._group / host).mkdir(exist_ok=True)
-        self.limit_memory(host, memory_mib)
-        self._weigh(host, _FREE)
-
-    def limit_memory(self, host: str, memory_mib: int) -> None:
         _write(self._group / host / "memory.max", memory_mib << 20)
+        self._weigh(host, _FREE)
 
     def limit_cpu(self, host: str, cores: float | None) -> None:
         quota = "max" if cores is None else str(_quota_us(cores))

@@ -23,7 +23,6 @@ from mlcd.errors import CloudError
 POWERED_OFF = (10, 128 + 2)  # how a host ends: by its commands, or by the system call
 BOOTS_AGAIN = (11, 128 + 1)
 _BOOT_MARK = b"MLCD_EMULATED_BOOT="
-_DISK_AHEAD_MIB = 256  # more than can be written between two looks
 _FILLER = Path("var/lib/disk-filler")
 _PATIENCE_S = 10.0
 
@@ -50,7 +49,6 @@ class Host:
     private: Sequence[Path] = ()  # folders of this computer that hosts do not see
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _first: int = 0  # its first process, as this computer numbers it
-    _ahead_mib: int = 0  # what its limit of memory leaves for its disk
     _sessions: dict[int, int] = field(
         default_factory=dict, repr=False
     )  # process → its session, when last seen
@@ -74,7 +72,7 @@ class Host:
         """Make it and let it boot; returns before it has."""
         self._write_seed()
         self.link.make(self.order.prefix, self.order.size.network_mbit)
-        self.cgroups.make(self._group, self.order.size.memory_mib + _DISK_AHEAD_MIB)
+        self.cgroups.make(self._group, self.order.size.memory_mib)
         self.boot()
 
     def boot(self) -> None:
@@ -101,20 +99,6 @@ class Host:
     def limit_cpu(self, cores: float | None) -> None:
         """Let it have so many cores; None: as many as there are."""
         self.cgroups.limit_cpu(self._group, cores)
-
-    def limit_memory(self) -> None:
-        """Hold it to its memory; the disk lies in memory too, and what is written there shall not count."""
-        try:
-            files = os.statvfs(self._root())
-        except (OSError, CloudError):  # it has just ended
-            return
-        written_mib = (files.f_blocks - files.f_bfree) * files.f_frsize >> 20
-        ahead = min(
-            self.order.size.disk_mib, written_mib // _DISK_AHEAD_MIB * _DISK_AHEAD_MIB + 2 * _DISK_AHEAD_MIB
-        )
-        if ahead != self._ahead_mib:
-            self.cgroups.limit_memory(self._group, self.order.size.memory_mib + ahead)
-            self._ahead_mib = ahead
 
     def used_cpu_s(self) -> float:
         """The CPU seconds that it has used."""

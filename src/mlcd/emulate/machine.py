@@ -64,12 +64,11 @@ class Machine:
         self.host.remove()
 
     def tick(self, now: float) -> None:
-        """Spend and earn credit, and hold the host to its share and its memory."""
+        """Spend and earn credit, and hold the host to its share."""
         host = self.host
         credit = self.credit.after(host.used_cpu_s(), now, host.order.size.cores, host.used_memory_mib())
         self.credit = credit.anew() if host.session_begun() else credit
         self.apply_share()
-        host.limit_memory()
 
     def slow_down(self, factor: float) -> None:
         """Divide its share; no credit makes up for that."""

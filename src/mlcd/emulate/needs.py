@@ -18,6 +18,7 @@ _TOOLS = {  # and the package of Debian and Ubuntu that has them
     "ssh-keygen": "openssh-client",
     "unshare": "util-linux",
     "nsenter": "util-linux",
+    "mkfs.ext4": "e2fsprogs",
     "bash": "bash",
 }
 _PACKAGES = ("moto", "werkzeug", "boto3", "flask", "flask_cors")

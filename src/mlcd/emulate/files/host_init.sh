@@ -8,8 +8,13 @@ set -e
 root=$HOST_FOLDER/root disk=$HOST_FOLDER/disk
 mkdir -p "$root" "$disk"
 
-# The disk: a full one gives ENOSPC to this host alone. It goes when the host's mounts go, with its processes.
-mount -t tmpfs -o "size=${HOST_DISK_MIB}m,mode=755" disk "$disk"
+# The disk: a full one gives ENOSPC to this host alone, and what is written there takes none of the host's memory for
+# good, as a file system in memory would. It goes when the host's mounts go, with its processes.
+rm -f "$disk.img"
+truncate --size="${HOST_DISK_MIB}M" "$disk.img"
+mkfs.ext4 -q -F -b 4096 -i 16384 -m 0 -O ^has_journal -E lazy_itable_init=1,nodiscard "$disk.img"
+mount -o loop,noatime,nobarrier,noinit_itable "$disk.img" "$disk"
+rm "$disk.img"
 layer() { # what to look through, and where to show it: reads come from this computer, writes stay in the host
   mkdir -p "$disk/$3/upper" "$disk/$3/work"
   mount -t overlay -o "lowerdir=$1,upperdir=$disk/$3/upper,workdir=$disk/$3/work" overlay "$2"
