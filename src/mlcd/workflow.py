@@ -92,7 +92,7 @@ class Workflow:
     def _verdict(self, conditions: Conditions) -> Reoptimise | None:
         """Whether the next phase searches; the first always does."""
         if not self.phases:
-            return Reoptimise("nothing is known yet", 0.0)
+            return Reoptimise("nothing is known yet")
         last, searched = self.phases[-1], [phase for phase in self.phases if phase.searched]
         samples = conditions.samples or last.samples
         search_usd = searched[-1].search_usd if searched else 0.0

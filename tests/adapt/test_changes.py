@@ -24,13 +24,13 @@ SMALL, LARGE = Conditions(batch_size=32), Conditions(batch_size=512)
 
 
 def test_a_large_change_is_worth_a_search() -> None:
-    verdict = reconsider(SMALL, LARGE, rest_usd=10.0, search_usd=0.5)
+    verdict = reconsider(SMALL, LARGE, rest=10.0, search=0.5)
     assert isinstance(verdict, Reoptimise)
     assert "batch size has changed 16.0 times" in verdict.why
 
 
 def test_a_search_that_costs_more_than_it_saves_is_not_made() -> None:
-    assert reconsider(SMALL, LARGE, rest_usd=1.0, search_usd=0.5) == Keep()
+    assert reconsider(SMALL, LARGE, rest=1.0, search=0.5) == Keep()
 
 
 @given(

@@ -162,3 +162,27 @@ def test_a_program_without_mlcd_dies_of_sigterm_as_ever(tmp_path: Path) -> None:
     process = start(program, tmp_path)
     output, _ = process.communicate(timeout=60)
     assert (process.returncode, output) == (-15, "")
+
+
+def test_the_size_of_the_model_is_told_when_it_changes(tmp_path: Path) -> None:
+    program = """
+        import time, torch, mlcd
+        def train(model, steps):
+            optimizer, critic = (torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(2))
+            for _ in range(steps):
+                model(torch.zeros(4, 10)).sum().backward()
+                optimizer.step()
+                critic.step()
+            time.sleep(1.5)  # newest values are told about once a second
+            return optimizer
+        optimizer = train(torch.nn.Linear(10, 10, bias=False), 5)
+        del optimizer
+        optimizer = train(torch.nn.Linear(10, 30, bias=False), 5)
+        layer = torch.nn.Linear(30, 1, bias=False)
+        optimizer.add_param_group({"params": layer.parameters()})
+        for _ in mlcd.steps(range(3)):
+            optimizer.step()
+    """
+    finish(start(program, tmp_path))
+    told = [line.get("metrics", {}).get("mlcd/parameters") for line in lines(tmp_path / "progress")]
+    assert [value for value in told if value is not None] == [100.0, 300.0, 330.0]

@@ -2,7 +2,7 @@
 
 A decision is made from the situation alone, so that it can be replayed and explained:
 
-    Situation → Keep | Move | Halt
+    Situation → Keep | Move | Halt          and, where the job itself has changed: Reoptimise (see changes.py)
 
 Move stands for a change of instance type, of nodes and of batch size alike: each is another deployment, reached
 through the checkpoint.

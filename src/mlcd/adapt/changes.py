@@ -1,9 +1,12 @@
-"""Whether a workflow that has changed is worth looking for another deployment. Pure.
+"""Whether a job or workflow that has changed is worth looking for another deployment. Pure.
 
-What the best deployment depends on changes between the phases of a workflow: the batch size (dynamic batching), the size
-of the model (architecture search), the amount of data (online learning). A change by the factor f is expected to be worth
+What the best deployment depends on changes while a job trains and between the phases of a workflow: the batch size (dynamic
+batching), the size of the model (architecture search), the amount of data (online learning). A change by the factor f is
+expected to be worth
 
     share = gain × |ln f|          of what the rest of the work costs, at most MOST_SHARE
+
+in whatever the goal counts: time, money, or both.
 
 where gain is learnt: the prior counts like PRIOR_WEIGHT changes by a factor e, and every search that was made adds what it
 really gained. Looking again pays when that share of the rest is worth more than the search itself, with a margin.
@@ -17,22 +20,23 @@ from dataclasses import dataclass
 from math import exp, log
 
 from mlcd.adapt.limits import Keep
-from mlcd.core.units import show_usd
+from mlcd.core.conditions import Conditions
+
+__all__ = [
+    "Conditions",
+    "Lesson",
+    "Reoptimise",
+    "expected_gain",
+    "has_changed",
+    "largest_change",
+    "reconsider",
+]
 
 LEAST_CHANGE = 1.3  # times more or less; arrivals of data and readings differ by less from day to day
 PRIOR_GAIN = 0.15  # of the cost, for each factor e
 PRIOR_WEIGHT = 2.0
 MOST_SHARE = 0.6
 MARGIN = 1.2  # times the cost of the search must be saved
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """What the best deployment of a phase depends on; 0: it does not say."""
-
-    batch_size: float = 0.0
-    parameters: float = 0.0  # of the model
-    samples: float = 0.0  # to train in the phase
 
 
 @dataclass(frozen=True)
@@ -48,24 +52,29 @@ class Reoptimise:
     """Look for the deployment anew."""
 
     why: str
-    expected_usd: float  # saved, before the cost of the search
+    change: float = 0.0  # |ln f|
 
 
 def reconsider(
-    before: Conditions, now: Conditions, rest_usd: float, search_usd: float, lessons: Sequence[Lesson] = ()
+    before: Conditions, now: Conditions, rest: float, search: float, lessons: Sequence[Lesson] = ()
 ) -> Keep | Reoptimise:
-    """Whether to search again, where going on as before would cost `rest_usd` and a search about `search_usd`."""
+    """Whether to search again, where going on as before would cost `rest` and a search about `search`."""
     name, change = largest_change(before, now)
-    if change < log(LEAST_CHANGE):
+    if not has_changed(before, now):
         return Keep()
-    expected = min(MOST_SHARE, expected_gain(lessons) * change) * rest_usd
-    if expected < MARGIN * search_usd:
+    share = min(MOST_SHARE, expected_gain(lessons) * change)
+    if rest <= 0 or share * rest < MARGIN * search:
         return Keep()
     return Reoptimise(
-        f"the {name} has changed {exp(change):.1f} times, which is expected to be worth {show_usd(expected)}; "
-        f"looking again costs about {show_usd(search_usd)}",
-        expected,
+        f"the {name} has changed {exp(change):.1f} times; other machines are expected to save {share:.0%} of the rest, "
+        f"and looking for them costs about {search / rest:.0%} of it",
+        change,
     )
+
+
+def has_changed(before: Conditions, now: Conditions) -> bool:
+    """Whether it is more than what readings differ by."""
+    return largest_change(before, now)[1] >= log(LEAST_CHANGE)
 
 
 def largest_change(before: Conditions, now: Conditions) -> tuple[str, float]:

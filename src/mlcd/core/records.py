@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlcd.core.conditions import Change, Conditions
 from mlcd.core.job import Job
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.plan import Plan
@@ -49,6 +50,10 @@ class JobRecord:
     code: str = ""  # digest of the program's folder when the search began
     learnt: dict[str, Any] = field(default_factory=dict)  # its models for later jobs, see forecast.stored
     forgiven: int = 0  # trials before the program was mended: its own faults in them count no more
+    conditions: dict[str, Conditions] = field(
+        default_factory=dict
+    )  # deployment → as the training began there
+    changes: tuple[Change, ...] = ()  # for which machines were looked for again
     error: str = ""
     exit_code: int = 0  # of the command that waits for this job, see mlcd.errors
     ended_at: float | None = None
@@ -61,6 +66,21 @@ class JobRecord:
         if self.plan is None:
             raise ValueError(f"job {self.id} has no plan yet")
         return self.moved_to or self.plan.deployment
+
+    @property
+    def looking_again(self) -> bool:
+        """Whether the training rests while other machines are tried."""
+        return bool(self.changes) and self.changes[-1].gain is None
+
+    @property
+    def outdated(self) -> int:
+        """How many trials were made of the job that it was before its last change."""
+        return self.changes[-1].trials if self.changes else 0
+
+    @property
+    def changed_at(self) -> float:
+        """When it last changed; speeds of the training before that hold no more."""
+        return self.changes[-1].at if self.changes else float("-inf")
 
     def samples(self, deployment: Deployment) -> float:
         """How much is to be trained on this deployment; 0: not known."""

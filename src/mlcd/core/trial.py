@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from mlcd.core.conditions import Conditions
 from mlcd.core.machines import Deployment
 from mlcd.core.progress import Usage
 
@@ -36,7 +37,14 @@ class Measurement:
     samples: float = 0.0
     usage: Usage = Usage()
     noise_scale: float | None = None  # of the gradients, in samples, once it was stable
+    parameters: float = 0.0  # of the model; 0: the program did not tell
     kind: Literal["measurement"] = "measurement"
+
+    @property
+    def conditions(self) -> Conditions:
+        """What the job was like when this was measured."""
+        batch_size = self.samples / self.steps if self.steps > 0 else 0.0
+        return Conditions(batch_size, self.parameters)
 
     @property
     def relative_error(self) -> float:

@@ -24,7 +24,7 @@ class JobView:
     goal: Goal  # the limits in force
     spent: Ledger  # since it was submitted, search and training, with what the running task has cost so far
     search: Ledger  # the search's part of it
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[Trial, ...] = ()  # of the search that the plan rests on
     run: Run = Run()
     bill: tuple[BillItem, ...] = ()
     live: Live | None = None
@@ -33,6 +33,7 @@ class JobView:
     start_seconds: float = 0.0  # from launch to the first step, as the study has it
     waiting_seconds: float = 0.0  # that the plan lay there before the training began
     stopped_seconds: float = 0.0  # that the training lay stopped between two stretches
+    later_trials: tuple[Trial, ...] = ()  # made when the job had changed and machines were looked for again
 
     def work(self, deployment: Deployment) -> float:
         """Samples to train on this deployment; 0: not known."""

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from mlcd.adapt.base import Keep, Move, Situation, Speed
+from mlcd.adapt.changes import Reoptimise, has_changed
 from mlcd.adapt.policies import LOSSES_TO_SHRINK, POLICIES, URGENT, decide
 from mlcd.adapt.spot import leave_spot, leave_what_is_sold_out, with_twins
+from mlcd.core.conditions import Conditions
 from mlcd.core.machines import Deployment
 from mlcd.core.records import JobRecord
 from mlcd.core.run import Attempt, AttemptEnd
@@ -17,10 +19,12 @@ from mlcd.core.task import TaskStatus
 from mlcd.engine.booking import lately
 from mlcd.engine.desk import Desk, goal_of
 from mlcd.engine.learning import learn_from_earlier
+from mlcd.engine.looking_again import worth_looking
 from mlcd.engine.searching import open_searcher, space_of, study_of
 from mlcd.engine.tasks import carried_samples
+from mlcd.forecast.conditions_seen import Steady, steady_conditions
 from mlcd.forecast.noise_seen import noise_now
-from mlcd.forecast.throughput import first_step_seconds
+from mlcd.forecast.throughput import first_step_seconds, throughput_after
 from mlcd.search.base import Searcher
 from mlcd.search.seen import failed_trials, measured_trials
 
@@ -37,13 +41,14 @@ class Adapter:
         self._considered_at = desk.now()
         study = study_of(desk, record, space_of(desk, record))
         earlier = learn_from_earlier(desk, record).studies(study.trials)
-        self._study = replace(study, earlier=earlier)
+        self._study = replace(study, earlier=(*study.earlier, *earlier))
         attempts = desk.store.attempts(desk.job_id)
-        speeds = {**known_speeds(self._study, open_searcher(record)), **speeds_left(attempts)}
+        left = speeds_left(attempt for attempt in attempts if attempt.started_at >= record.changed_at)
+        speeds = {**known_speeds(self._study, open_searcher(record)), **left}
         shunned = lost_often(attempts) - {record.deployment}
         self._speeds = {where: speed for where, speed in speeds.items() if where not in shunned}
 
-    def consider(self, record: JobRecord, attempt: Attempt, status: TaskStatus) -> Keep | Move:
+    def consider(self, record: JobRecord, attempt: Attempt, status: TaskStatus) -> Keep | Move | Reoptimise:
         """What the policies ask for; a job without a checkpoint has nothing to move with."""
         now = self.desk.now()
         if not record.job.elastic or now - self._considered_at < CONSIDER_SECONDS:
@@ -52,7 +57,47 @@ class Adapter:
         situation = self._situation(record, attempt, status)
         if situation is None or carried_samples(self.desk.folder) <= 0:
             return Keep()
-        return decide(situation, URGENT if record.moved_by_user else POLICIES)
+        steady = steady_conditions(status.progress)
+        before = self._conditions_at_first(record, attempt, steady)
+        if steady is None or before is None or not has_changed(before, steady.conditions):
+            return decide(situation, URGENT if record.moved_by_user else POLICIES)
+        situation = self._since_change(situation, status, steady)
+        course = decide(situation, URGENT)
+        if isinstance(course, Move) or record.moved_by_user:
+            return course
+        verdict = worth_looking(situation, record, before, steady.conditions, self._study)
+        return verdict if isinstance(verdict, Reoptimise) else decide(situation)
+
+    def _conditions_at_first(
+        self, record: JobRecord, attempt: Attempt, steady: Steady | None
+    ) -> Conditions | None:
+        """As they were when this deployment was measured, or else when the training there began; None: not known yet."""
+        here = [trial for trial in measured_trials(self._study) if trial.deployment == attempt.deployment]
+        if here and here[-1].measurement is not None:
+            return here[-1].measurement.conditions
+        known = record.conditions.get(attempt.deployment.key)
+        if known is None and steady is not None:
+            self.desk.change(conditions={**record.conditions, attempt.deployment.key: steady.conditions})
+        return known
+
+    def _since_change(self, situation: Situation, status: TaskStatus, steady: Steady) -> Situation:
+        """Of a job that has changed only the present speed is known; others are taken to have changed alike."""
+        seen, known = (
+            throughput_after(status.progress.points, steady.since),
+            situation.speeds.get(situation.deployment),
+        )
+        if seen is None or known is None:
+            return situation
+        ratio = seen.samples_per_second / known.samples_per_second
+        return replace(
+            situation,
+            now=Speed(seen.samples_per_second, seen.low, seen.high),
+            watched_seconds=seen.seconds,
+            speeds={
+                where: Speed(speed.samples_per_second * ratio, speed.low * ratio, speed.high * ratio)
+                for where, speed in situation.speeds.items()
+            },
+        )
 
     def after_loss(self, record: JobRecord, attempt: Attempt, sold_out: bool) -> Keep | Move:
         """Where to go on once machines were lost, or could not be had at all."""

@@ -21,15 +21,15 @@ def finished_probe(desk: Desk, record: JobRecord) -> TaskRecord | None:
 
 def adopt_finished_probe(desk: Desk, record: JobRecord) -> None:
     """Write it down as the training, which then is over; what it cost is on the bill as a probe."""
-    task = None if desk.store.attempts(desk.job_id) else finished_probe(desk, record)
-    if task is None or task.ended_at is None:
+    before, task = desk.store.attempts(desk.job_id), finished_probe(desk, record)
+    if task is None or task.ended_at is None or (before and before[-1].started_at > task.intended_at):
         return
     why = f"probe {task.number} did all the work"
     progress = desk.cloud.status(task.handle or "").progress
     done = max(carried_samples(desk.folder), progress.samples)
     attempt = Attempt(
         task.id,
-        number=1,
+        number=len(before) + 1,
         deployment=task.deployment,
         started_at=task.ended_at,
         samples_before=done,

@@ -10,6 +10,7 @@ from mlcd.core.records import JobRecord
 from mlcd.core.run import Attempt
 from mlcd.core.task import TaskKind, TaskStatus
 from mlcd.engine.desk import Desk
+from mlcd.forecast.conditions_seen import PARAMETERS
 from mlcd.forecast.throughput import Throughput, first_step_seconds, last_step_seconds, throughput_after
 
 BOOK_SECONDS = 1.0  # how often the money so far is written down
@@ -88,7 +89,7 @@ class Books:
             left_seconds=left,
             total_seconds=None if left is None else spent.seconds + left,
             total_usd=None if left is None else spent.usd + attempt.deployment.usd(left),
-            metrics={point.name: point.value for point in status.progress.metrics},
+            metrics={p.name: p.value for p in status.progress.metrics if p.name != PARAMETERS},
             usage=status.progress.usage,
         )
 

@@ -91,7 +91,11 @@ def _speed(desk: Desk, record: JobRecord) -> float:
     """Samples a second on the present deployment: as it trained, as it was measured, or as the plan expects."""
     assert record.plan is not None
     deployment, plan = record.deployment, record.plan
-    attempts = [attempt for attempt in desk.store.attempts(desk.job_id) if attempt.deployment == deployment]
+    attempts = [
+        attempt
+        for attempt in desk.store.attempts(desk.job_id)
+        if attempt.deployment == deployment and attempt.started_at >= record.changed_at
+    ]
     trained, took = sum(a.samples for a in attempts), sum(a.seconds for a in attempts)
     if trained > 0 and took > 0:
         return trained / took

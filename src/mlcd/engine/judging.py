@@ -6,6 +6,7 @@ from mlcd.core.job import ProbeSettings
 from mlcd.core.task import TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases
 from mlcd.core.units import show_duration
+from mlcd.forecast.conditions_seen import PARAMETERS
 from mlcd.forecast.noise_seen import noise_moments, noise_now
 from mlcd.forecast.throughput import Throughput, first_step_seconds, last_step_seconds, throughput_after
 from mlcd.worker.noise_schedule import OPENING_SECONDS
@@ -145,6 +146,7 @@ def _measurement(status: TaskStatus, seen: Throughput) -> Measurement:
         samples=seen.samples,
         usage=status.progress.usage,
         noise_scale=noise_now(status.progress),
+        parameters=status.progress.latest(PARAMETERS) or 0.0,
     )
 
 

@@ -110,7 +110,8 @@ def noise_in(trials: Trials) -> float | None:
 
 def _past(record: JobRecord, other: JobRecord, trials: Trials) -> Past:
     model = from_document(other.learnt) if other.learnt else None
-    return Past(other.id, trials, model, likeness(record, other) if same_program(record, other) else "")
+    begun = trials[: other.changes[0].trials] if other.changes else trials  # a new job begins as that one did
+    return Past(other.id, begun, model, likeness(record, other) if same_program(record, other) else "")
 
 
 def _say_once(desk: Desk, earlier: Earlier, message: str, job_id: str) -> None:

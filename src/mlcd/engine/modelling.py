@@ -90,7 +90,8 @@ def keep_model(desk: Desk, record: JobRecord) -> None:
 
 def model_of(desk: Desk, record: JobRecord) -> StoredModel:
     """What the probes and the training have taught."""
-    trials = desk.store.trials(record.id)
+    made = desk.store.trials(record.id)
+    trials = made[: record.changes[0].trials] if record.changes else made  # later jobs begin as this one did
     metrics = desk.store.metrics(record.id, MOST_READINGS)
     readings = stable_readings(metrics)
     noise = noise_over_all(metrics)

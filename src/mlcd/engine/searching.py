@@ -118,7 +118,7 @@ class Search:
         pending = tuple(probe.record.deployment for probe in self.probes)
         record = self._learn()
         study = study_of(self.desk, record, space_of(self.desk, record), pending)
-        return replace(study, earlier=self.earlier.studies(study.trials))
+        return replace(study, earlier=(*study.earlier, *self.earlier.studies(study.trials)))
 
     def _learn(self) -> JobRecord:
         """Take over what earlier jobs and the probes so far tell of the work."""
@@ -200,8 +200,12 @@ def space_of(desk: Desk, record: JobRecord) -> tuple[Deployment, ...]:
 def study_of(
     desk: Desk, record: JobRecord, space: tuple[Deployment, ...], pending: tuple[Deployment, ...] = ()
 ) -> Study:
-    """All that the strategy may see, read from the store; what probes have trained is done."""
-    trials = trials_that_count(desk.store.trials(desk.job_id), record.forgiven)
+    """All that the strategy may see, read from the store; what probes have trained is done.
+
+    Of a job that has changed, what was measured before is an earlier study.
+    """
+    made, outdated = desk.store.trials(desk.job_id), record.outdated
+    trials = trials_that_count(made[outdated:], max(0, record.forgiven - outdated))
     done, probes = carried_samples(desk.folder), record.job.probe
     return Study(
         goal=goal_of(record),
@@ -215,8 +219,15 @@ def study_of(
         probe_training_share=training_share(trials) if done > 0 else 0.0,
         pending=pending,
         seed=record.job.search.seed,
-        max_probes=record.job.search.max_probes,
+        max_probes=_probes_left(record),
+        earlier=(made[:outdated],) if outdated else (),
     )
+
+
+def _probes_left(record: JobRecord) -> int | None:
+    """The user's cap for this search; the speed that a search made again begins with was no probe."""
+    cap = record.job.search.max_probes
+    return None if cap is None else max(0, cap - record.outdated) + bool(record.changes)
 
 
 def learnt_probe_time(expected: ProbeTime, trials: Sequence[Trial]) -> ProbeTime:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from mlcd.adapt.base import Keep, Move
+from mlcd.adapt.changes import Reoptimise
 from mlcd.adapt.limits import Halt, allowed_seconds
 from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.run import Attempt, AttemptEnd, Run
@@ -27,6 +28,7 @@ from mlcd.engine.halting import (
 )
 from mlcd.engine.handing_over import hand_over
 from mlcd.engine.judging import NO_CAPACITY
+from mlcd.engine.looking_again import look_again, note_change
 from mlcd.engine.modelling import keep_model, most_samples
 from mlcd.engine.searching import StopAskedError
 from mlcd.engine.secrets import redact
@@ -50,6 +52,10 @@ class Training:
         """Train until the work is done; gives the model's folder."""
         adopt_finished_probe(self.desk, self.desk.record)
         while (done := self._finished()) is None:
+            if self.desk.record.looking_again:
+                look_again(self.desk)
+                adopt_finished_probe(self.desk, self.desk.record)
+                continue
             record = self.desk.record
             task = self._open_task() or self._begin(record)
             attempt = Stretch(self.desk, record, task).follow()
@@ -190,6 +196,8 @@ class Stretch:
         if hangs(self.task, status, self.desk.now(), HANG_FACTOR * self.record.job.probe.silent_seconds):
             return self._stop(AttemptEnd.FAILED, "no step for too long")
         course = self._course(status)
+        if isinstance(course, Reoptimise):
+            return self._look_again(course, status)
         return self._move(course) if isinstance(course, Move) else None
 
     def _held(self, status: TaskStatus) -> float:
@@ -203,7 +211,7 @@ class Stretch:
         where, spent = self.task_record.deployment, self._spent(status)
         return held_for_stopping(self.desk, self.record, where, spent, needed, least)
 
-    def _course(self, status: TaskStatus) -> Keep | Move:
+    def _course(self, status: TaskStatus) -> Keep | Move | Reoptimise:
         """Where the user wants the training to go on, or else the policies."""
         asked = self.record.move_asked
         if asked is not None and asked != self.task_record.deployment:
@@ -215,6 +223,13 @@ class Stretch:
         self.desk.say("decision", f"Moving to {move.deployment}: {move.why}", deployment=move.deployment.key)
         attempt = self._stop(AttemptEnd.MOVED, f"moving to {move.deployment}")
         self.desk.change(moved_to=move.deployment, move_asked=None, moved_by_user=move.why == BY_USER)
+        return attempt
+
+    def _look_again(self, verdict: Reoptimise, status: TaskStatus) -> Attempt:
+        """Save and stop; which machines the next stretch runs on is to be found."""
+        self.desk.say("decision", f"Looking for machines again: {verdict.why}")
+        attempt = self._stop(AttemptEnd.MOVED, "looking for machines again")
+        note_change(self.desk, attempt, status, verdict)
         return attempt
 
     def _tell_downtime(self, attempt: Attempt) -> None:

@@ -29,7 +29,8 @@ def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> 
     """How the job stands at that moment of its cloud's clock."""
     bill = store.bill(record.id)
     run = Run(store.attempts(record.id))
-    trials = store.trials(record.id)
+    made = store.trials(record.id)
+    planned = record.changes[0].trials if record.changes else len(made)
     live = _live(store, record)
     unbilled = _unbilled_usd(live, bill)
     end = record.ended_at if record.ended_at is not None and not record.state.active else now
@@ -43,12 +44,13 @@ def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> 
             max(0.0, searched_until - record.submitted_at),
             _probes_usd(bill) + (0.0 if run.attempts else unbilled),
         ),
-        trials=trials,
+        trials=made[:planned],
+        later_trials=made[planned:],
         run=run,
         bill=bill,
         live=live,
         controlled=alive(record.controller),
-        start_seconds=learnt_start(record.start_seconds, trials, record.job.probe.warmup_seconds),
+        start_seconds=learnt_start(record.start_seconds, made, record.job.probe.warmup_seconds),
         model=str(model) if record.state is JobState.SUCCEEDED and model.is_dir() else "",
         waiting_seconds=begun_at - searched_until,
         stopped_seconds=run.stopped_seconds(now if record.state.active else None),
@@ -76,7 +78,8 @@ def story_of(store: Store, settings: Settings, cloud: Cloud, view: JobView) -> J
 def _live(store: Store, record: JobRecord) -> Live | None:
     """What runs now; what was last seen of the search says nothing once the training has begun."""
     live = store.live(record.id) if record.state.active else None
-    expected = TaskKind.TRAINING if record.state is JobState.TRAINING else TaskKind.PROBE
+    trains = record.state is JobState.TRAINING and not record.looking_again
+    expected = TaskKind.TRAINING if trains else TaskKind.PROBE
     return live if live is not None and live.kind is expected else None
 
 
@@ -99,9 +102,10 @@ def _probes_usd(bill: tuple[BillItem, ...]) -> float:
 
 
 def _beliefs(desk: Desk, record: JobRecord, space: tuple[Deployment, ...]) -> tuple[tuple[Belief, ...], ...]:
-    """What the strategy believed after each trial, in order."""
-    searcher = open_searcher(record)
-    study = study_of(desk, record, space)
+    """What the strategy believed after each trial of the plan's search, in order."""
+    searcher, planned = open_searcher(record), record.changes[0].trials if record.changes else None
+    study = study_of(desk, replace(record, changes=()), space)
+    study = replace(study, trials=study.trials[:planned])
     return tuple(
         searcher.beliefs(replace(study, trials=study.trials[:count]))
         for count in range(1, len(study.trials) + 1)

@@ -56,7 +56,11 @@ def _sections(story: JobStory) -> Iterable[Html]:
     )
     yield _section("What each kind would have cost", kinds_section(story))
     yield _section(
-        "The search", _charts("order", [order_figure(story)]), sections.trials_section(story), _beliefs(story)
+        "The search",
+        _charts("order", [order_figure(story)]),
+        sections.trials_section(story),
+        _beliefs(story),
+        sections.later_trials_section(story),
     )
     yield _section("Forecast beside fact", sections.forecast_section(story))
     yield _section("Training", _charts("training", training_figures(story)), sections.attempts_section(story))

@@ -50,6 +50,26 @@ def trials_section(story: JobStory) -> Html:
     return table(head, rows, numbers=(0, 2, 3, 4, 5, 6, 7))
 
 
+def later_trials_section(story: JobStory) -> Html:
+    """What was tried when the job had changed; the first line is what it ran at by then."""
+    trials = story.view.later_trials
+    if not trials:
+        return Html("")
+    head = ("", "deployment", "samples/s", "95 %", "tried for", "cost")
+    rows = []
+    for number, trial in enumerate(trials, start=len(story.view.trials) + 1):
+        seen = trial.measurement
+        rate = show_rate(seen.samples_per_second) if seen else (trial.failure.reason if trial.failure else "")
+        took = (
+            (show_duration(trial.seconds), show_usd(trial.usd)) if trial.seconds else ("while training", "")
+        )
+        band = f"{show_rate(seen.low)} – {show_rate(seen.high)}" if seen else ""
+        rows.append(Row("failed" if trial.failure else "", number, trial.deployment, rate, band, *took))
+    return join(
+        (tag("h3", "Looked for again, when the job had changed"), table(head, rows, numbers=(0, 2, 3, 4, 5)))
+    )
+
+
 def bill_section(story: JobStory) -> Html:
     """Every line of the bill with what it was for, and a total that adds up."""
     bill = story.view.bill

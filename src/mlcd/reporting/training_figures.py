@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from mlcd.core.progress import MetricPoint, Point
 from mlcd.core.view import JobStory
+from mlcd.forecast.conditions_seen import PARAMETERS
 from mlcd.reporting.figures import Figure, Trace, axis, band, colour, line, scale, thinned, time_unit
 
 _MOST_METRICS = 8
@@ -15,7 +16,10 @@ _MOST_METRICS = 8
 def training_figures(story: JobStory) -> tuple[Figure, ...]:
     """Progress, throughput and one chart for each metric, as far as there is anything to show."""
     unit, name = time_unit(_longest(story))
-    metrics = list(dict.fromkeys(point.name for point in story.metrics))[:_MOST_METRICS]
+    values: dict[str, set[float]] = {}
+    for point in story.metrics:
+        values.setdefault(point.name, set()).add(point.value)
+    metrics = [each for each in values if each != PARAMETERS or len(values[each]) > 1][:_MOST_METRICS]
     charts = [_progress(story, unit, name), _throughput(story, unit, name)]
     charts += [_metric(story.metrics, metric, number, unit, name) for number, metric in enumerate(metrics)]
     return tuple(chart for chart in charts if chart is not None)

@@ -20,6 +20,7 @@ from typing import Any
 import torch  # the program has begun to import it, or this module would not be asked for
 
 from mlcd.worker.batches import leading_dimension
+from mlcd.worker.model_size import ModelSize
 from mlcd.worker.optimizers import FirstOptimizer
 from mlcd.worker.quiet import quiet
 from mlcd.worker.session import current
@@ -103,6 +104,7 @@ class BatchLearner:
 
 
 _observer = Observer()
+_model_size = ModelSize()
 
 
 def hook_optimizers(module: Any) -> None:
@@ -137,8 +139,11 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
 @quiet(None)
 def _count_step(optimizer: Any) -> None:
     session = current()
-    if session.counts.loop is None and not session.mute:
+    if session.mute:
+        return
+    if session.counts.loop is None:
         _observer.stepped(optimizer)
+    _model_size.stepped(optimizer)
 
 
 @quiet(None)

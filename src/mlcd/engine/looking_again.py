@@ -1,0 +1,116 @@
+"""Machines looked for again while a job trains: the job has changed, and what was measured of it holds no more.
+
+    the policy asks for it → the stretch ends with a checkpoint → the change is written down → a search as at the
+    beginning, of which the present deployment is the first trial, for its speed is known → the next stretch
+
+A controller that dies in between leaves the change in the store, and the next one goes on with the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mlcd.adapt.base import Situation
+from mlcd.adapt.changes import Lesson, Reoptimise, reconsider
+from mlcd.adapt.limits import Keep
+from mlcd.core.conditions import Change, Conditions
+from mlcd.core.machines import Deployment
+from mlcd.core.records import JobRecord
+from mlcd.core.run import Attempt
+from mlcd.core.study import Ledger, Study
+from mlcd.core.task import TaskStatus
+from mlcd.core.trial import Measurement, Phases, Trial
+from mlcd.core.units import show_duration, show_usd
+from mlcd.engine.desk import Desk, goal_of
+from mlcd.engine.searching import open_search
+from mlcd.errors import GoalUnreachableError
+from mlcd.forecast.conditions_seen import Steady, steady_conditions
+from mlcd.forecast.throughput import throughput_after
+
+
+def worth_looking(
+    situation: Situation, record: JobRecord, before: Conditions, now: Conditions, study: Study
+) -> Keep | Reoptimise:
+    """Whether the job has changed so much that the search is worth making again."""
+    if study.max_probes == 0 or len(study.space) < 2:
+        return Keep()
+    rest_seconds = situation.samples_left / situation.now.samples_per_second
+    rest = situation.goal.value(rest_seconds, situation.deployment.usd(rest_seconds))
+    cost = search_cost(study, situation.deployment, situation.move_seconds)
+    lessons = [Lesson(change.factor, change.gain) for change in record.changes if change.gain is not None]
+    return reconsider(before, now, rest, situation.goal.value(cost.seconds, cost.usd), lessons)
+
+
+def search_cost(study: Study, deployment: Deployment, move_seconds: float) -> Ledger:
+    """What a search costs, by those before it: probes without the training in them, and a move."""
+    tried = [trial for trials in (study.trials, *study.earlier[:1]) for trial in trials if trial.seconds > 0]
+    training = 1.0 if study.probe_training_share > 0 else 0.0
+    lost = [(trial, trial.seconds - training * trial.phases.measuring) for trial in tried]
+    seconds = sum(each for _, each in lost) or study.probe_seconds(deployment)
+    usd = sum(trial.usd * each / trial.seconds for trial, each in lost) or study.probe_usd(deployment)
+    return Ledger(seconds + move_seconds, usd + deployment.usd(move_seconds))
+
+
+def note_change(desk: Desk, attempt: Attempt, status: TaskStatus, verdict: Reoptimise) -> None:
+    """Write down that the job has changed, and what it runs at since; from now on it is looked again."""
+    steady, number = steady_conditions(status.progress), len(desk.store.trials(desk.job_id))
+    if (trial := _as_trial(attempt, status, steady)) is not None:
+        desk.store.add_trial(desk.job_id, trial)
+    change = Change(desk.now(), number, verdict.change)
+    desk.change(changes=(*desk.record.changes, change), conditions={})
+
+
+def look_again(desk: Desk) -> None:
+    """Search, and let the training go on where that is best."""
+    record, before = desk.record, desk.spent(desk.record)
+    search = open_search(desk)
+    here = record.deployment
+    try:
+        plan = search.run()
+        chosen, why = plan.deployment, plan.reason
+    except GoalUnreachableError as error:
+        chosen, why = here, error.message
+    change = replace(record.changes[-1], gain=_gain(desk, here, chosen))
+    spent = desk.spent(record)
+    cost = f"{show_duration(spent.seconds - before.seconds)} and {show_usd(spent.usd - before.usd)}"
+    verb = "Staying on" if chosen == here else "Moving to"
+    desk.say("decision", f"{verb} {chosen}: {why} (looking took {cost})", deployment=chosen.key)
+    desk.change(changes=(*record.changes[:-1], change), moved_to=chosen)
+
+
+def _as_trial(attempt: Attempt, status: TaskStatus, steady: Steady | None) -> Trial | None:
+    """What the training itself has measured since the change; it costs nothing that is not on its own bill."""
+    seen = throughput_after(status.progress.points, steady.since) if steady else None
+    if seen is None:
+        return None
+    measurement = Measurement(
+        seen.samples_per_second,
+        seen.low,
+        seen.high,
+        seen.steps,
+        seen.samples,
+        status.progress.usage,
+        parameters=steady.conditions.parameters if steady else 0.0,
+    )
+    return Trial(attempt.deployment, measurement, 0.0, 0.0, Phases(), attempt.task_id)
+
+
+def _gain(desk: Desk, here: Deployment, chosen: Deployment) -> float:
+    """What the aim saves of the rest by having moved; nothing where a speed is not known."""
+    record = desk.record
+    trials = present_trials(record, desk.store.trials(desk.job_id))
+    rates = {t.deployment: t.measurement.samples_per_second for t in trials if t.measurement is not None}
+    if here not in rates or chosen not in rates:
+        return 0.0
+
+    def value(deployment: Deployment) -> float:
+        seconds = 1.0 / rates[deployment]
+        return goal_of(record).value(seconds, deployment.usd(seconds))
+
+    return 1.0 - value(chosen) / value(here)
+
+
+def present_trials(record: JobRecord, trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """The trials of the job as it is now."""
+    return tuple(trials[record.outdated :])
