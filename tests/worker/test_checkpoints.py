@@ -101,6 +101,21 @@ def test_a_program_that_counts_on_from_its_checkpoint_is_not_counted_twice(insid
     assert session.stop.total_samples() == 480
 
 
+def test_a_program_that_counts_from_zero_again_is_counted_beyond_what_it_had_done_before(
+    inside: Inside,
+) -> None:
+    inside()
+    mlcd.report(step=50, samples=400)
+    with mlcd.checkpoint():
+        pass
+    session = inside()
+    mlcd.last_checkpoint()
+    for step in range(10, 81, 10):
+        mlcd.report(step=step, samples=8 * step)
+    assert session.counts.now[1:] == (80, 640)
+    assert session.stop.total_samples() == 1040
+
+
 def test_an_error_in_the_body_passes_through_and_nothing_is_committed(inside: Inside, tmp_path: Path) -> None:
     inside()
     with pytest.raises(KeyError), mlcd.checkpoint():

@@ -58,7 +58,7 @@ def last_checkpoint() -> Path | None:
     facts = found.facts if found else checkpoints.Facts(samples=0.0)
     session.stop.samples_before = facts.samples
     session.steps_before = facts.steps
-    session.told_before = facts.told
+    session.count_after(facts.told)
     session.metrics.update(facts.metrics)
     session.metrics_before = dict(facts.metrics)
     return found.path if found else None

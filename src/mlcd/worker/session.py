@@ -39,10 +39,8 @@ class Session:
         self.metrics: dict[str, float] = {}  # newest values
         self.metrics_before: dict[str, float] = {}  # of the checkpoint it goes on from, alike on all ranks
         self.steps_before = 0
-        self.told_before = (
-            0.0,
-            0.0,
-        )  # step and samples that the program told before the checkpoint it goes on from
+        self.told_before = (0.0, 0.0)  # step and samples that it told before the checkpoint it goes on from
+        self._goes_on: dict[str, bool] = {}  # whether it counts on from there, or from zero again
 
     def start(self) -> None:
         """Begin to report, if mlcd is there to read it."""
@@ -52,7 +50,10 @@ class Session:
     def report(self, step: float | None, samples: float | None, metrics: dict[str, Any]) -> None:
         """Take note of what the program tells."""
         if step is not None or samples is not None:
-            self.counts.tell(_since(step, self.told_before[0]), _since(samples, self.told_before[1]))
+            before_step, before_samples = self.told_before
+            self.counts.tell(
+                self._since("step", step, before_step), self._since("samples", samples, before_samples)
+            )
         numbers = finite(metrics)
         self.metrics.update(numbers)
         self.reporter.add_metrics(numbers, step)
@@ -61,6 +62,18 @@ class Session:
             self.stop.wanted = True
         if not self.reporter.started:
             self.start()
+
+    def count_after(self, told: tuple[float, float]) -> None:
+        """The program goes on from a checkpoint, before which it had told this much."""
+        self.told_before = told
+        self._goes_on = {}
+
+    def _since(self, name: str, total: float | None, before: float) -> float | None:
+        """What was done since the checkpoint; a program goes on counting from there or begins at zero, as it does at first."""
+        if total is None:
+            return None
+        goes_on = self._goes_on.setdefault(name, float(total) >= before)
+        return float(total) - before if goes_on else float(total)
 
     def _tick(self) -> None:
         for tick in self.ticks:
@@ -87,13 +100,6 @@ def _as_float(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):  # a tensor of many values raises the last
         return math.nan
-
-
-def _since(total: float | None, before: float) -> float | None:
-    """What was done since the checkpoint, told by a program that may go on counting from there."""
-    if total is None:
-        return None
-    return float(total) - before if float(total) >= before else float(total)
 
 
 _session: Session | None = None
