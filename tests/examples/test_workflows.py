@@ -41,6 +41,18 @@ def test_the_program_learns_the_digits_as_it_is(tmp_path: Path) -> None:
     assert metrics["test_accuracy"] >= 0.95
 
 
+@pytest.mark.slow
+def test_the_program_whose_batch_grows_learns_the_digits_as_it_is(tmp_path: Path) -> None:
+    loaded = load_job(EXAMPLES / "dynamic_batching" / "one_job.yaml")
+    assert loaded.notices == ()
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MLCD_")}
+    program = Path(loaded.job.workdir) / "train.py"
+    smaller = {"HIDDEN": "64", "GROWS_AT": "20", "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, str(program)], cwd=tmp_path, env={**env, **smaller}, check=True)
+    metrics = json.loads((tmp_path / "outputs" / "metrics.json").read_text())
+    assert metrics["test_accuracy"] >= 0.95
+
+
 def test_the_controller_moves_towards_what_did_better() -> None:
     workflow = load("architecture_search")
     controller = workflow.Controller(np.random.default_rng(0))
