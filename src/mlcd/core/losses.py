@@ -1,14 +1,15 @@
 """What it costs a training that its machines may be taken back: it takes longer by a factor. Pure.
 
     λ   losses an hour of a deployment's machines: seldom of one alone, for those of one type and zone are nearly always
-        taken back together (within three minutes in 92 % of 2,635 cases: Spot-and-Scoot, 2026)
+        taken back together (within three minutes in 92 % of 2,635 cases: Spot-and-Scoot, arXiv 2604.16457)
     R   from the loss to the next step: new machines, setup, the program's start
     τ   of work between two checkpoints, half of which is lost on average
 
     expected time ÷ time without losses = e^(λR) (e^(λτ) − 1) ÷ (λτ)          Daly, 2006, with no time to save
 
 How often nobody promises. AWS's Spot Instance Advisor has bands from less than 5 % to more than 20 % a month, which is 0.0003
-an hour; prices in us-east-1 rose by a tenth or more 0.00002 to 0.002 times an hour, depending on the type (2022 to 2026).
+an hour; the prices of 70 types in us-east-1 rose by a tenth or more 0.00001 to 0.002 times an hour, at the median 0.0001
+(December 2022 to August 2026, see benchmarks/spot).
 Scarce types fare worse at bad times, so what is taken here is far more: a deadline is to be kept then, too.
 """
 
