@@ -99,7 +99,7 @@ def test_a_skypilot_task_loads_unchanged(tmp_path: Path) -> None:
             "SEED": "007",
         },
         secret_names=("HF_TOKEN", "WANDB_API_KEY"),
-        file_mounts={"/remote/path": str(tmp_path / "data")},
+        file_mounts={"/remote/path": str(tmp_path / "data"), "/datasets-s3": "s3://my-awesome-dataset"},
         nodes=NodeRange(4, 4),
         resources=(
             Resources(
@@ -122,8 +122,8 @@ def test_what_is_not_used_is_told(tmp_path: Path) -> None:
     notices = parse_job(SKYPILOT, base=tmp_path, environ={"WANDB_API_KEY": "xyz"}).notices
     assert "resources.ports is not used by mlcd." in notices
     assert "service is not used by mlcd." in notices
-    assert any("/datasets-s3" in notice for notice in notices)
-    assert len(notices) == 3 + 9 + 3
+    assert any("/checkpoints" in notice for notice in notices)
+    assert len(notices) == 2 + 9 + 3
 
 
 def test_every_alternative_is_completed_by_what_is_said_for_all() -> None:
@@ -405,6 +405,7 @@ def test_a_python_mapping_is_a_job_too(tmp_path: Path) -> None:
         ("workdir: {url: https://x.org/a.git, ref: main}", "workdir: a repository is not fetched by mlcd"),
         ("workdir: ~no-such-user-here/x", "names no home folder"),
         ("file_mounts: {/a: ./gone}", "file_mounts: there is nothing at"),
+        ("file_mounts: {a: 's3://'}", "is not of the form s3://bucket/path"),
         ("envs: {A: null}", "envs: A has no value"),
         ("envs: {'A-B': 1}", "envs: 'A-B' cannot be the name of an environment variable"),
         ("resources: {cpus: lots}", "resources.cpus: 'lots' is not a number of CPUs"),

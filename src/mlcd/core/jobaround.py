@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +15,8 @@ from pydantic import ValidationInfo
 from mlcd.core import jobnotices
 from mlcd.core import jobvalues as read
 from mlcd.core.notices import Recipient
+
+_BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def read_recipients(value: Any, info: ValidationInfo) -> tuple[Recipient, ...]:
 
 
 def read_mounts(value: Any, info: ValidationInfo) -> dict[str, str]:
-    """Where → absolute path here; buckets are left out with a notice."""
+    """Where → absolute path here, or s3://bucket/path; other buckets are left out with a notice."""
     if not isinstance(value, dict):
         raise ValueError(f"{read.shown(value)} is not a mapping of paths")
     mounts = {_around(info).filled(where): _mount(where, what, info) for where, what in value.items()}
@@ -81,17 +84,32 @@ def read_mounts(value: Any, info: ValidationInfo) -> dict[str, str]:
 
 def _mount(where: str, what: Any, info: ValidationInfo) -> str | None:
     source = what.get("source") if isinstance(what, dict) else what
+    if isinstance(source, str) and source.startswith("s3://") and _copied(what):
+        return _bucket(where, _around(info).filled(read.filled_text(source)))
     if not isinstance(source, str) or "://" in source:
         if not isinstance(what, dict | str):
             raise ValueError(f"{read.shown(what)} is not what '{where}' could be")
         _around(info).notices.append(
-            f"file_mounts: '{where}' is a bucket, which mlcd does not mount; fetch it in 'setup'."
+            f"file_mounts: '{where}' is a bucket, which mlcd does not mount; "
+            "s3:// with 'mode: COPY' is fetched, others fetch in 'setup'."
         )
         return None
     path = _around(info).path(read.filled_text(source))
     if not _on_disk(path):
         raise ValueError(f"there is nothing at {path}, wanted as '{where}'")
     return str(path.resolve())
+
+
+def _copied(what: Any) -> bool:
+    """Whether a bucket is to be copied, as SkyPilot means it: a plain address is, a storage is mounted unless it says so."""
+    return isinstance(what, str) or (isinstance(what, dict) and str(what.get("mode", "")).upper() == "COPY")
+
+
+def _bucket(where: str, source: str) -> str:
+    """It is listed and fetched when a task begins; here only its form is checked."""
+    if not _BUCKET.fullmatch(source):
+        raise ValueError(f"{read.shown(source)}, wanted as '{where}', is not of the form s3://bucket/path")
+    return source
 
 
 def _on_disk(path: Path) -> bool:

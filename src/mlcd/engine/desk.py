@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.base import Cloud
+from mlcd.clouds.base import Cloud, Recorded
 from mlcd.core.goal import Goal
 from mlcd.core.job import Job, Work
 from mlcd.core.machines import Deployment
 from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.study import Ledger
 from mlcd.core.task import Task, TaskKind
+from mlcd.engine.buckets import with_fetches
 from mlcd.engine.secrets import redact
 from mlcd.errors import InvalidJobError
 from mlcd.settings import Settings
@@ -76,7 +77,10 @@ class Desk:
         """Start the task, or find it again if an earlier controller did and died."""
         if record.handle is not None:
             return record.handle
-        handle = self.cloud.launch(task, record.deployment, self.secrets)
+        secrets = self.secrets
+        if not isinstance(self.cloud, Recorded):
+            task, secrets = with_fetches(task, secrets)
+        handle = self.cloud.launch(task, record.deployment, secrets)
         self.store.set_handle(record.id, handle)
         return handle
 

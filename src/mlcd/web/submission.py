@@ -134,6 +134,11 @@ def _mount(site: Site, who: Actor, what: Any) -> Any:
     source = what.get("source") if isinstance(what, dict) else what
     if isinstance(source, str) and "://" not in source:
         return str(upload_path(site, who, source))
+    if isinstance(source, str) and source.startswith("s3://") and site.serve.accounts and not who.is_admin:
+        raise UserError(
+            "file_mounts: buckets are read with the server's own credentials, which only admins may use.",
+            "Upload the data, or fetch it in `setup` with a secret of your own.",
+        )
     return what
 
 

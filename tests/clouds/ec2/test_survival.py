@@ -97,6 +97,24 @@ def test_a_type_that_is_sold_out_is_learnt_and_another_is_taken(
     assert json.loads((Path(view.model) / "model.json").read_text())["done"] >= 2000
 
 
+def test_data_in_a_bucket_goes_straight_to_the_machines(
+    ec2: EmulatedEc2, client: Client, tmp_path: Path
+) -> None:
+    store = ec2.boto("s3")
+    store.create_bucket(Bucket="images")
+    store.put_object(Bucket="images", Key="train/a.bin", Body=b"a" * 3000)
+    (tmp_path / "code").mkdir()
+    reads = 'import os; assert os.path.getsize("/data/a.bin") == os.path.getsize("more/a.bin") == 3000\n'
+    (tmp_path / "code" / "train.py").write_text(reads + PROGRAM)
+    one_type = {"resources": {"instance_type": "c5.large"}}
+    mounts = {"file_mounts": {"/data": "s3://images/train", "more": "s3://images/train/"}}
+    job_id = client.submit(client.load({**_small_job(tmp_path / "code"), **one_type, **mounts}))
+    client.confirm(job_id)
+    view = client.drive(job_id)
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert "2 files" in "".join(client.logs(job_id))
+
+
 def _small_job(code: Path) -> dict[str, Any]:
     return {
         "name": "small",

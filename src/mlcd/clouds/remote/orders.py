@@ -12,6 +12,7 @@ from mlcd.clouds.remote.files import Spec
 from mlcd.clouds.remote.node import RemoteNode
 from mlcd.clouds.tasks.environment import POLITE_THREADS
 from mlcd.platforms.base import Node, Platform
+from mlcd.worker.fetch import OWN_MACHINE
 
 
 def make_orders(
@@ -52,7 +53,7 @@ def _order(
         "notice_url": machines.notice_url if spec.deployment.offer.spot else "",
         "setup": task.setup,
         "processes": [{"command": p.command, "env": p.env, "serves": p.serves} for p in processes],
-        "env": {**POLITE_THREADS, "PYTHONUNBUFFERED": "1", **task.envs, **secrets},
+        "env": {**POLITE_THREADS, "PYTHONUNBUFFERED": "1", OWN_MACHINE: "1", **task.envs, **secrets},
         "path": os.path.dirname(machines.python) if "/" in machines.python else "",  # noqa: PTH120  # not of this computer
         "outputs": list(task.outputs),
         "checkpoint_path": task.checkpoint_path,

@@ -1,0 +1,107 @@
+"""Data in S3: listed and signed here, fetched by each machine itself.
+
+    file_mounts: {data: s3://bucket/images}      before `setup`, on each node: python3 -m mlcd.worker.fetch
+
+So data goes the shortest way, from the store to the machine, and a machine needs neither credentials nor a package for it:
+it is given addresses that are good for some hours, as a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from mlcd.core.task import Task
+from mlcd.errors import CloudError, MissingExtraError, UserError
+from mlcd.worker import fetch
+from mlcd.worker.fetch import Wanted
+
+S3 = "s3://"
+GOOD_SECONDS = 6 * 3600
+MOST_BYTES = 96 << 10  # of an environment variable; systems take 128 KiB
+
+
+def with_fetches(task: Task, secrets: Mapping[str, str]) -> tuple[Task, Mapping[str, str]]:
+    """The task that fetches by itself what lies in buckets, and the secrets with the addresses."""
+    buckets = {where: source for where, source in task.file_mounts.items() if source.startswith(S3)}
+    if not buckets:
+        return task, secrets
+    packed = fetch.pack([one for where, source in buckets.items() for one in wanted(where, source)])
+    if len(packed) > MOST_BYTES:
+        raise UserError(
+            f"file_mounts: {', '.join(buckets.values())} holds too many files to fetch one by one.",
+            "Pack them into fewer, such as tar files or shards of a thousand samples.",
+        )
+    mounts = {where: source for where, source in task.file_mounts.items() if where not in buckets}
+    setup = f"{fetch.COMMAND}\n{task.setup}".strip()
+    return replace(task, file_mounts=mounts, setup=setup), {**secrets, fetch.VARIABLE: packed}
+
+
+def wanted(where: str, source: str) -> list[Wanted]:
+    """Every object below the source, or the one that it names, with an address and its place."""
+    bucket, _, key = source.removeprefix(S3).partition("/")
+    client = _client()
+    try:
+        found = [
+            _wanted(client, bucket, one, where, key.rstrip("/")) for one in _objects(client, bucket, key)
+        ]
+    except Exception as error:  # botocore makes its errors as it goes; anything else is passed on by _told
+        raise _told(source, error) from error
+    if not found:
+        raise UserError(
+            f"file_mounts: there is nothing at {source}.", f"`aws s3 ls {source}` lists what is there."
+        )
+    return found
+
+
+def _objects(client: Any, bucket: str, key: str) -> Iterator[dict[str, Any]]:
+    """The object of this name, or all in the folder of this name."""
+    folder = key.rstrip("/")
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=folder):
+        for one in page.get("Contents", ()):
+            inside = not folder or one["Key"] == folder or one["Key"].startswith(f"{folder}/")
+            if inside and not one["Key"].endswith("/"):
+                yield one
+
+
+def _wanted(client: Any, bucket: str, one: dict[str, Any], where: str, folder: str) -> Wanted:
+    below = PurePosixPath(one["Key"].removeprefix(folder).lstrip("/"))
+    if ".." in below.parts:
+        raise UserError(f"file_mounts: the object {one['Key']} would lie outside of {where}.")
+    url = client.generate_presigned_url(
+        "get_object", Params={"Bucket": bucket, "Key": one["Key"]}, ExpiresIn=GOOD_SECONDS
+    )
+    return Wanted(str(PurePosixPath(where) / below), url, int(one["Size"]), str(one["ETag"]).strip('"'))
+
+
+def _client() -> Any:
+    try:
+        import boto3
+        from botocore.config import Config
+    except ImportError as missing:
+        raise MissingExtraError("Data in S3 needs boto3.", "pip install 'mlcd[ec2]'") from missing
+    signed = Config(signature_version="s3v4", retries={"mode": "standard", "max_attempts": 6})
+    return boto3.session.Session().client("s3", config=signed)
+
+
+def _told(source: str, error: Exception) -> Exception:
+    """What to do about it; an error that is not S3's stays what it is."""
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+
+    if isinstance(error, NoCredentialsError):
+        return UserError(
+            f"file_mounts: {source} needs credentials of AWS.",
+            "Set AWS_ACCESS_KEY_ID and …_SECRET_…, or `aws configure`.",
+        )
+    if isinstance(error, ClientError):
+        code = error.response.get("Error", {}).get("Code", "")
+        hint = {
+            "NoSuchBucket": "Is the bucket's name right?",
+            "AccessDenied": "Allow s3:ListBucket on the bucket and s3:GetObject on what is in it.",
+        }.get(code, "")
+        return UserError(f"file_mounts: {source} cannot be listed: {code or error}.", hint)
+    if isinstance(error, BotoCoreError):
+        return CloudError(f"file_mounts: S3 cannot be asked for {source}: {error}")
+    return error

@@ -1,0 +1,155 @@
+"""Brings data from a bucket to where the program looks for it, before `setup`: `python3 -m mlcd.worker.fetch`.
+
+$MLCD_FETCH, a secret, is made by pack(): where to → the files that belong there, each with an address that is good for
+some hours, its size and its version. What was fetched before is taken from a cache, so that the probes of a search on one
+machine fetch it once; large files are linked there, small ones copied.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+VARIABLE = "MLCD_FETCH"
+OWN_MACHINE = "MLCD_OWN_MACHINE"  # set where the machine was rented for this: files may lie anywhere
+COMMAND = "python3 -m mlcd.worker.fetch || exit 1"
+LINK_BYTES = 64 << 20
+_AT_ONCE = 8
+_TRIES = 5
+_CHUNK_BYTES = 1 << 20
+_PATIENCE_SECONDS = 60.0  # without a byte
+
+
+class Wanted(NamedTuple):
+    """One file of a bucket."""
+
+    path: str  # where to, in the working copy or absolute
+    url: str
+    bytes: int
+    version: str  # changes with the content
+
+
+def pack(files: Sequence[Wanted]) -> str:
+    """As the value of an environment variable."""
+    return base64.b64encode(zlib.compress(json.dumps(files).encode(), 9)).decode()
+
+
+def unpack(text: str) -> list[Wanted]:
+    """The same back."""
+    return [Wanted(*one) for one in json.loads(zlib.decompress(base64.b64decode(text)))]
+
+
+def main(environ: Mapping[str, str] = os.environ) -> int:
+    """Fetch all, several at once; what went wrong is told without the address, which is a secret."""
+    began, files = time.monotonic(), unpack(environ[VARIABLE])
+    astray = next((one.path for one in files if _outside(one.path)), None)
+    if astray is not None and not environ.get(OWN_MACHINE):
+        _say(f"file_mounts: {astray} lies outside the working copy; on this cloud mount to a relative path")
+        return 1
+    cache = _cache(environ)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        failures = [why for why in pool.map(lambda one: _bring(one, cache), files) if why]
+    if failures:
+        _say(f"{len(failures)} of {len(files)} files of the bucket did not come: {failures[0]}")
+        return 1
+    mebibytes, seconds = sum(one.bytes for one in files) / 2**20, time.monotonic() - began
+    _say(f"{len(files)} files, {mebibytes:,.1f} MiB, are there from the bucket after {seconds:.1f} s")
+    return 0
+
+
+def _outside(path: str) -> bool:
+    return path.startswith(("/", "~")) or ".." in Path(path).parts
+
+
+def _say(words: str) -> None:
+    sys.stdout.write(f"[mlcd] {words}\n")
+
+
+def _cache(environ: Mapping[str, str]) -> Path:
+    """Where what was fetched stays on this machine."""
+    home = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or tempfile.gettempdir(), ".cache"))
+    for place in (Path(home), Path(tempfile.gettempdir(), "cache")):  # a function's home cannot be written to
+        try:
+            (place / "mlcd" / "buckets").mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        return place / "mlcd" / "buckets"
+    raise OSError("there is no place to keep files of buckets")
+
+
+def _bring(one: Wanted, cache: Path) -> str:
+    """Put one file to its place; why not, where that fails."""
+    name = hashlib.sha256(f"{one.url.partition('?')[0]} {one.version}".encode()).hexdigest()[:32]
+    kept, place = cache / name, Path(os.path.expanduser(one.path))  # noqa: PTH111  # pathlib asks for a home even of an absolute path
+    try:
+        with (cache / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the nodes of one machine fetch it once
+            if not kept.is_file() or kept.stat().st_size != one.bytes:
+                _download(one, kept)
+        _make_folder(place.parent)
+        place.unlink(missing_ok=True)
+        if one.bytes > LINK_BYTES:
+            place.symlink_to(kept)
+        else:
+            shutil.copyfile(kept, place)
+    except (OSError, EOFError) as error:
+        return f"{one.path}: {_plainly(error)}"
+    return ""
+
+
+def _make_folder(folder: Path) -> None:
+    """Make it, with root's help on a machine of one's own: `/data` belongs to nobody else there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except PermissionError:
+        script = 'mkdir -p "$1" && chown "$2" "$1"'
+        line = ("sudo", "-n", "sh", "-c", script, "sh", str(folder), str(os.getuid()))
+        if subprocess.run(line, capture_output=True, check=False).returncode:
+            raise
+
+
+def _download(one: Wanted, kept: Path) -> None:
+    part = kept.with_suffix(".part")
+    for attempt in range(1, _TRIES + 1):
+        try:
+            _download_once(one, part)
+        except (OSError, EOFError) as error:
+            refused = isinstance(error, urllib.error.HTTPError) and error.code in (403, 404)
+            if refused or attempt == _TRIES:
+                raise
+            time.sleep(0.5 * 2**attempt)
+        else:
+            part.replace(kept)
+            return
+
+
+def _download_once(one: Wanted, part: Path) -> None:
+    with urllib.request.urlopen(one.url, timeout=_PATIENCE_SECONDS) as answer, part.open("wb") as file:  # noqa: S310  # signed by us
+        shutil.copyfileobj(answer, file, _CHUNK_BYTES)
+    if part.stat().st_size != one.bytes:
+        raise EOFError(f"{part.stat().st_size:,} of {one.bytes:,} bytes came")
+
+
+def _plainly(error: BaseException) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"the store answers {error.code} {error.reason}"
+    return str(error) or type(error).__name__
+
+
+if __name__ == "__main__":
+    sys.exit(main())
