@@ -161,6 +161,14 @@ def test_an_upload_of_somebody_else_cannot_be_used(world: World, key: str) -> No
     assert answer.status_code == 404, answer.text
 
 
+@pytest.mark.parametrize("mount", ["s3://payroll/2026", {"source": "s3://payroll", "mode": "COPY"}])
+def test_the_servers_credentials_read_no_bucket_for_a_user(world: World, mount: Any) -> None:
+    job = {"name": "x", "run": "cat *", "work": {"samples": 1}, "file_mounts": {"x": mount}}
+    answer = world.others["bob"]("POST", "/jobs", {"job": job})
+    assert 400 <= answer.status_code < 500
+    assert "only admins may" in answer.text
+
+
 def test_names_and_beginnings_of_ids_lead_to_ones_own_jobs_only(world: World) -> None:
     bob = world.others["bob"]
     for reference in (MARK, MARK[:4], world.names["job_id"][:-2], world.names["job_id"]):
