@@ -1,10 +1,14 @@
 """Measures what mlcd's worker adds to a training step, on and off at random within one training.
 
-    python benchmarks/worker_overhead/measure.py [--steps 4000] [--device cuda]
+    python benchmarks/worker_overhead/measure.py [--steps 4000] [--device cuda] [--block 200]
 
 Both ways of being counted are measured: the hooks that need no change in the program, and `mlcd.steps` with `mlcd.report` at
 every step. Each step is done with or without the worker, by the toss of a coin, and timed from before its batch is fetched to
 after its end, so that whatever else the computer does falls on both kinds. Compared are the medians of the two kinds.
+
+A worker that is on at every other step is found cold by each of them, which none is that is always on. With --block it is on for
+so many steps and off for as many, by the toss of a coin which comes first; the first steps of each block do not count, and
+compared are the medians of the two blocks of each pair.
 
 The reporting thread runs all the while; what it takes is measured by itself and added. The last column is the worker's own
 time in a step when nothing else runs in between: the least that it can take, with everything in the processor's cache.
@@ -21,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,6 +40,7 @@ from mlcd.worker.session import current
 
 Batch = tuple[Tensor, Tensor]
 LINES_PER_SECOND = 2.0
+COLD_STEPS = 20  # of each block
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,9 @@ class Result:
             f"{self.name:<38} {self.milliseconds:7.2f} ms   {self.share:+.2%} ({self.low:+.2%} to {self.high:+.2%})"
             f"   own {self.own_microseconds:.1f} µs = {own:.3%}"
         )
+
+
+Compare = Callable[[str, "Training", Way, Way, int, float], Result]
 
 
 class Training:
@@ -101,12 +110,15 @@ def main() -> None:
             measure_loop,
         ):  # in this order: a loop that counts makes the hooks rest
             for name, training in _trainings(options.device).items():
-                print(measure(name, training, options.steps, plain_next, counted_next), flush=True)
+                compare = partial(_compare_blocks, block=options.block) if options.block > 1 else _compare
+                print(measure(name, training, options.steps, plain_next, counted_next, compare), flush=True)
         print(f"reporting thread: {thread_share():.4%} of the time")
         current().reporter.end()  # before its folder goes
 
 
-def measure_hooks(name: str, training: Training, steps: int, plain_next: Any, counted_next: Any) -> Result:
+def measure_hooks(
+    name: str, training: Training, steps: int, plain_next: Any, counted_next: Any, compare: Compare
+) -> Result:
     """Nothing to change in the program."""
     endless = _Endless(training.loader)
     hook = dict(optimizers._global_optimizer_post_hooks)
@@ -122,12 +134,14 @@ def measure_hooks(name: str, training: Training, steps: int, plain_next: Any, co
     counted = Way(lambda: endless.next(counted_next), _tell_no_one, hooked)
     try:
         own = own_time(endless.own, lambda: torch_hooks._after_step(training.optimizer, (), {}))
-        return _compare(f"{name}, hooks", training, plain, counted, steps, own)
+        return compare(f"{name}, hooks", training, plain, counted, steps, own)
     finally:
         optimizers._global_optimizer_post_hooks.update(hook)
 
 
-def measure_loop(name: str, training: Training, steps: int, plain_next: Any, counted_next: Any) -> Result:
+def measure_loop(
+    name: str, training: Training, steps: int, plain_next: Any, counted_next: Any, compare: Compare
+) -> Result:
     """The program uses mlcd.steps, and reports its loss at every step."""
     optimizers._global_optimizer_post_hooks.clear()
     endless = _Endless(training.loader)
@@ -138,7 +152,7 @@ def measure_loop(name: str, training: Training, steps: int, plain_next: Any, cou
     batch = next(batches)
     same = iter(mlcd.steps(iter(lambda: batch, None)))
     own = own_time(lambda: next(same), lambda: mlcd.report(loss=0.5))
-    return _compare(f"{name}, steps and report", training, plain, counted, steps, own)
+    return compare(f"{name}, steps and report", training, plain, counted, steps, own)
 
 
 def own_time(*calls: Callable[[], Any], rounds: int = 20_000) -> float:
@@ -207,6 +221,26 @@ def _compare(name: str, training: Training, plain: Way, counted: Way, steps: int
     return Result(name, statistics.median(times[False]) * 1000, share, low, high, own)
 
 
+def _compare_blocks(
+    name: str, training: Training, plain: Way, counted: Way, steps: int, own: float, block: int
+) -> Result:
+    """The same in blocks: each pair of them gives one ratio, and these are averaged."""
+    shares, base = [], []
+    for _ in range(max(2, steps // (2 * block))):
+        order = random.sample((False, True), 2)
+        medians = {on: _block_median(training, counted if on else plain, block) for on in order}
+        shares.append(medians[True] / medians[False] - 1)
+        base.append(medians[False])
+    means = sorted(statistics.fmean(random.choices(shares, k=len(shares))) for _ in range(1000))
+    milliseconds = statistics.median(base) * 1000
+    return Result(name, milliseconds, statistics.fmean(shares), means[25], means[974], own)
+
+
+def _block_median(training: Training, way: Way, block: int) -> float:
+    times = [training.timed_step(way) for _ in range(block)]
+    return statistics.median(times[COLD_STEPS:])
+
+
 def _interval(plain: list[float], counted: list[float], rounds: int = 400) -> tuple[float, float]:
     """The 95 % interval of the ratio of the medians less one, by bootstrap."""
     shares = sorted(_median_of_some(counted) / _median_of_some(plain) - 1 for _ in range(rounds))
@@ -247,6 +281,7 @@ def _trainings(device: str) -> dict[str, Training]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--block", type=int, default=1)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     return parser.parse_args()
 

@@ -182,6 +182,7 @@ def test_the_size_of_the_model_is_told_when_it_changes(tmp_path: Path) -> None:
         optimizer.add_param_group({"params": layer.parameters()})
         for _ in mlcd.steps(range(3)):
             optimizer.step()
+            time.sleep(0.6)
     """
     finish(start(program, tmp_path))
     told = [line.get("metrics", {}).get("mlcd/parameters") for line in lines(tmp_path / "progress")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 _PATIENCE_STEPS = 200  # of other optimizers, before the first is taken to be out of use
@@ -13,14 +12,27 @@ class FirstOptimizer:
     """The first optimizer seen (a GAN has two), until it is gone or rests."""
 
     def __init__(self) -> None:
-        self._first: Callable[[], Any] | None = None
+        self._id = 0  # compared at every step, which a weak reference would make dearer
+        self._reference: weakref.ref[Any] | None = None
         self._others = 0
+
+    @property
+    def now(self) -> Any:
+        """The optimizer; None: there is none."""
+        return self._reference() if self._reference is not None else None
 
     def stepped(self, optimizer: Any) -> bool:
         """Whether this step of an optimizer is a step of the training."""
-        first = self._first() if self._first is not None else None
-        if first is None or self._others >= _PATIENCE_STEPS:
-            self._first = weakref.ref(optimizer)
-            first = optimizer
-        self._others = 0 if first is optimizer else self._others + 1
-        return first is optimizer
+        if id(optimizer) == self._id:
+            self._others = 0
+            return True
+        self._others += 1
+        if self._id and self._others <= _PATIENCE_STEPS:
+            return False
+        self._reference = weakref.ref(optimizer, self._gone)
+        self._id, self._others = id(optimizer), 0
+        return True
+
+    def _gone(self, reference: weakref.ref[Any]) -> None:
+        if reference is self._reference:
+            self._id = 0

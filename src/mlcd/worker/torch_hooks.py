@@ -34,7 +34,7 @@ class Observer:
     def __init__(self) -> None:
         self.steps = 0
         self.samples = 0.0
-        self._first = FirstOptimizer()
+        self.first = FirstOptimizer()
         self._iterator: Callable[[], Any] | None = None  # of the loader used last
         self._fetched = 0
         self._learner: BatchLearner | None = None
@@ -52,7 +52,7 @@ class Observer:
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has done a step."""
-        if self._first.stepped(optimizer):
+        if self.first.stepped(optimizer):
             self._add_step()
 
     def _add_step(self) -> None:
@@ -110,7 +110,9 @@ _model_size = ModelSize()
 def hook_optimizers(module: Any) -> None:
     """Count the steps of all optimizers of torch.optim.optimizer, and measure their gradient noise where asked to."""
     module.register_optimizer_step_post_hook(_after_step)
-    if current().env.noise:
+    session = current()
+    session.ticks.append(lambda: _model_size.look(_observer.first.now))
+    if session.env.noise:
         from mlcd.worker.torch_noise import hook_noise
 
         hook_noise(module)
@@ -143,7 +145,8 @@ def _count_step(optimizer: Any) -> None:
         return
     if session.counts.loop is None:
         _observer.stepped(optimizer)
-    _model_size.stepped(optimizer)
+    else:
+        _observer.first.stepped(optimizer)
 
 
 @quiet(None)
