@@ -169,3 +169,4 @@ def test_a_controller_killed_while_it_looks_again_is_followed_by_one_that_does(
     client.start(job_id)
     view = list(client.follow(job_id))[-1]
     assert_moved_well(view)
+    assert not any("goes on after" in event.message for event in client.events(job_id))

@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from mlcd.core.machines import Deployment
 
+LOOKING_AGAIN = "looking for machines again"  # why a stretch ended; probes train on until the next begins
 NOTICEABLE_SECONDS = 1.0  # a shorter gap is a controller at work, and no wait
 
 
@@ -92,7 +93,7 @@ class Run:
         moved = {
             after.number
             for before, after in zip(self.attempts, self.attempts[1:], strict=False)
-            if before.end is AttemptEnd.MOVED
+            if before.end is AttemptEnd.MOVED and before.why != LOOKING_AGAIN
         }
         return sum(seconds for number, seconds in self.pauses.items() if number in moved)
 

@@ -74,9 +74,14 @@ def _cost_to_finish(desk: Desk, record: JobRecord) -> str:
     return f"To finish takes {cost}."
 
 
+def to_first_step(desk: Desk, record: JobRecord) -> float:
+    """Seconds from launch to first step."""
+    return learnt_start(record.start_seconds, desk.store.trials(record.id), record.job.probe.warmup_seconds)
+
+
 def rest_seconds(desk: Desk, record: JobRecord) -> float:
     """How long the samples that are in no checkpoint yet would still take, a new start included."""
-    start = learnt_start(record.start_seconds, desk.store.trials(record.id), record.job.probe.warmup_seconds)
+    start = to_first_step(desk, record)
     return start + samples_left(desk, record, carried_samples(desk.folder)) / _speed(desk, record)
 
 
@@ -96,9 +101,9 @@ def _speed(desk: Desk, record: JobRecord) -> float:
         for attempt in desk.store.attempts(desk.job_id)
         if attempt.deployment == deployment and attempt.started_at >= record.changed_at
     ]
-    trained, took = sum(a.samples for a in attempts), sum(a.seconds for a in attempts)
-    if trained > 0 and took > 0:
-        return trained / took
+    trained = [attempt.samples_per_second for attempt in attempts if attempt.samples_per_second > 0]
+    if trained:
+        return trained[-1]
     measured = [trial.measurement for trial in desk.store.trials(record.id) if trial.deployment == deployment]
     seen = [one.samples_per_second for one in measured if one is not None]
     return seen[-1] if seen else max(1.0, record.samples(deployment)) / plan.forecast.seconds

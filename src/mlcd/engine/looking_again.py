@@ -63,17 +63,16 @@ def note_change(desk: Desk, attempt: Attempt, status: TaskStatus, verdict: Reopt
 
 def look_again(desk: Desk) -> None:
     """Search, and let the training go on where that is best."""
-    record, before = desk.record, desk.spent(desk.record)
-    search = open_search(desk)
-    here = record.deployment
+    record = desk.record
+    search, here = open_search(desk), record.deployment
     try:
         plan = search.run()
         chosen, why = plan.deployment, plan.reason
     except GoalUnreachableError as error:
         chosen, why = here, error.message
     change = replace(record.changes[-1], gain=_gain(desk, here, chosen))
-    spent = desk.spent(record)
-    cost = f"{show_duration(spent.seconds - before.seconds)} and {show_usd(spent.usd - before.usd)}"
+    usd = sum(trial.usd for trial in present_trials(record, desk.store.trials(desk.job_id)))
+    cost = f"{show_duration(desk.now() - change.at)} and {show_usd(usd)}"
     verb = "Staying on" if chosen == here else "Moving to"
     desk.say("decision", f"{verb} {chosen}: {why} (looking took {cost})", deployment=chosen.key)
     desk.change(changes=(*record.changes[:-1], change), moved_to=chosen)

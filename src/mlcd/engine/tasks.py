@@ -37,9 +37,11 @@ def probe_task(
     )
 
 
-def training_task(job: Job, record: TaskRecord, folder: Path, samples: float, max_seconds: float) -> Task:
-    """The program from its newest checkpoint until its work is done."""
-    task = _task(job, record, folder, samples, carried_samples(folder))
+def training_task(
+    job: Job, record: TaskRecord, folder: Path, samples: float, samples_before: float, max_seconds: float
+) -> Task:
+    """The program from a checkpoint with so many samples until its work is done."""
+    task = _task(job, record, folder, samples, samples_before)
     return task if max_seconds == float("inf") else replace(task, max_seconds=max_seconds)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NoReturn
+from functools import cached_property
 
 from mlcd.adapt.base import Keep, Move
 from mlcd.adapt.changes import Reoptimise
 from mlcd.adapt.limits import Halt, allowed_seconds
 from mlcd.core.records import JobRecord, TaskRecord
-from mlcd.core.run import Attempt, AttemptEnd, Run
+from mlcd.core.run import LOOKING_AGAIN, Attempt, AttemptEnd, Run
 from mlcd.core.study import Ledger
 from mlcd.core.task import Handle, Task, TaskKind, TaskState, TaskStatus
 from mlcd.core.units import show_duration
@@ -25,6 +25,7 @@ from mlcd.engine.halting import (
     rest_seconds,
     samples_left,
     stop_seconds,
+    to_first_step,
 )
 from mlcd.engine.handing_over import hand_over
 from mlcd.engine.judging import NO_CAPACITY
@@ -38,6 +39,7 @@ from mlcd.errors import CloudError, NoCapacityError, TaskFailedError
 SOLD_OUT_SECONDS = 60.0  # before machines that could not be had are asked for again
 BY_USER = "the user asked for it"
 MORE_THAN_WORK = 1.1
+LESS_THAN_WORK = 0.9
 HANG_FACTOR = 5.0  # × the probe's patience: a training may pause to evaluate or to save
 
 
@@ -78,10 +80,10 @@ class Training:
         return next((task for task in tasks if task.kind is TaskKind.TRAINING), None)
 
     def _begin(self, record: JobRecord) -> TaskRecord:
-        """Intend the next stretch, unless a limit is reached already."""
+        """Intend the next stretch, unless a limit would be reached before its first step."""
         needed, spent = rest_seconds(self.desk, record), self.desk.spent(record)
         held = held_for_stopping(self.desk, record, record.deployment, spent, needed)
-        verdict = limit_verdict(record, record.deployment, spent, held)
+        verdict = limit_verdict(record, record.deployment, spent, held + to_first_step(self.desk, record))
         if isinstance(verdict, Halt):
             raise limit_error(self.desk, record, verdict)
         return self.desk.intend(TaskKind.TRAINING, record.deployment)
@@ -155,16 +157,24 @@ class Stretch:
         held = held_for_stopping(self.desk, record, deployment, spent, needed)
         allowed = allowed_seconds(goal_of(record), spent, deployment, held)
         samples = most_samples(self.desk, record, deployment)
-        task = training_task(record.job, self.task_record, self.desk.folder, samples, max(1.0, allowed))
+        before = self._known.samples_before if self._known else carried_samples(self.desk.folder)
+        task = training_task(
+            record.job, self.task_record, self.desk.folder, samples, before, max(1.0, allowed)
+        )
         shorter = stop_seconds(self.desk, record) - held
         return replace(task, grace_seconds=max(0.0, task.grace_seconds - shorter))
 
+    @cached_property
+    def _known(self) -> Attempt | None:
+        """The stretch as a controller before us has begun it."""
+        attempts = self.desk.store.attempts(self.desk.job_id)
+        return next((attempt for attempt in attempts if attempt.task_id == self.task_record.id), None)
+
     def _attempt(self) -> Attempt:
         """The stretch as it was begun, by us or by the controller before us."""
-        known = {attempt.task_id: attempt for attempt in self.desk.store.attempts(self.desk.job_id)}
         task, before = self.task_record, self.task.samples_before
-        if task.id in known:
-            return known[task.id]
+        if self._known is not None:
+            return self._known
         attempt = Attempt(task.id, task.number, task.deployment, self.desk.now(), before)
         self.desk.store.put_attempt(self.desk.job_id, attempt)
         begin = "" if before == 0 else f" from {before:,.0f} samples"
@@ -178,7 +188,8 @@ class Stretch:
             for each in self.desk.store.attempts(self.desk.job_id)
             if each.number < self.task_record.number
         ]
-        return before[-1] if before and before[-1].end is AttemptEnd.MOVED else None
+        moved = before and before[-1].end is AttemptEnd.MOVED and before[-1].why != LOOKING_AGAIN
+        return before[-1] if moved else None
 
     def _decide(self, status: TaskStatus) -> Attempt | None:
         """End the stretch where the user, the target, a limit, silence or a better place demands it."""
@@ -228,7 +239,7 @@ class Stretch:
     def _look_again(self, verdict: Reoptimise, status: TaskStatus) -> Attempt:
         """Save and stop; which machines the next stretch runs on is to be found."""
         self.desk.say("decision", f"Looking for machines again: {verdict.why}")
-        attempt = self._stop(AttemptEnd.MOVED, "looking for machines again")
+        attempt = self._stop(AttemptEnd.MOVED, LOOKING_AGAIN)
         note_change(self.desk, attempt, status, verdict)
         return attempt
 
@@ -256,6 +267,19 @@ class Stretch:
             "it is paid for until it ends or a limit is reached. Is `work` right?",
         )
 
+    def _tell_of_less(self, status: TaskStatus) -> None:
+        """Say that the program ended by itself long before its work was done, where no target was to be reached."""
+        work, done = (
+            self.task.samples_before + self.task.samples,
+            self.task.samples_before + status.progress.samples,
+        )
+        if self.task.samples > 0 and self.task.until is None and done < LESS_THAN_WORK * work:
+            self.desk.say(
+                "warning",
+                f"The program ended by itself after {done:,.0f} of {work:,.0f} samples. Is `work` right, and does every rank report "
+                "what it did itself?",
+            )
+
     def _spent(self, status: TaskStatus) -> Ledger:
         """Time and money so far, charges that are not booked yet included."""
         spent = self.desk.spent(self.record)
@@ -268,6 +292,7 @@ class Stretch:
     def _end(self, status: TaskStatus) -> Attempt:
         """Book how it ended by itself, or by the cloud's doing."""
         if status.state is TaskState.SUCCEEDED or target_reached(self.task, status):
+            self._tell_of_less(status)
             return self._close(status, AttemptEnd.FINISHED, status.reason)
         if status.state is TaskState.LOST:
             return self._close(status, AttemptEnd.LOST, status.reason or "the machine is gone")
@@ -278,14 +303,19 @@ class Stretch:
             return self._close(status, AttemptEnd.FAILED, status.reason or code)
         return self._end_of_stopped(status)
 
-    def _end_of_stopped(self, status: TaskStatus) -> NoReturn:
-        """The cloud stopped it: at the time limit that it keeps by itself, or because someone asked it to."""
+    def _end_of_stopped(self, status: TaskStatus) -> Attempt:
+        """The cloud stopped it: at the time limit that it keeps by itself, or because someone asked it to.
+
+        That limit is as old as the stretch: where the user has raised his since, the next stretch goes on.
+        """
         attempt = self._close(status, AttemptEnd.STOPPED, status.reason)
+        if "time limit" not in status.reason or self.record.stop_asked:
+            raise StopAskedError
         twice = 2.0 * stop_seconds(self.desk, self.record)
         verdict = limit_verdict(self.record, attempt.deployment, self._spent(status), twice)
-        if "time limit" in status.reason and isinstance(verdict, Halt):
+        if isinstance(verdict, Halt):
             raise limit_error(self.desk, self.record, verdict)
-        raise StopAskedError
+        return attempt
 
     def _close(self, status: TaskStatus, end: AttemptEnd, why: str) -> Attempt:
         attempt = self.books.book(self.record, status, at_last=True)
