@@ -1,5 +1,6 @@
 import errno
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,43 @@ def test_a_program_that_counts_from_zero_again_is_counted_beyond_what_it_had_don
         mlcd.report(step=step, samples=8 * step)
     assert session.counts.now[1:] == (80, 640)
     assert session.stop.total_samples() == 1040
+
+
+@pytest.mark.parametrize("first", [205, 195])  # what it saved may be a little more or less than mlcd knows of
+def test_a_program_that_saves_by_itself_and_counts_on_is_not_counted_twice(
+    inside: Inside, first: int
+) -> None:
+    session = inside(MLCD_SAMPLES_BEFORE=400, WORLD_SIZE=2, RANK=0, MLCD_WORK_SAMPLES=1000)
+    mlcd.report(samples=first)
+    mlcd.report(samples=300)
+    assert session.counts.now.samples == 100
+    assert session.stop.total_samples() == 600
+
+
+def test_a_program_that_saves_by_itself_may_count_its_steps_alone(inside: Inside) -> None:
+    session = inside(MLCD_SAMPLES_BEFORE=400, MLCD_LOCAL_BATCH_SIZE=8)
+    mlcd.report(step=51)
+    assert session.counts.now[1:] == (1, 8)
+
+
+def test_where_the_whole_disk_is_full_the_checkpoint_goes_to_memory(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside()
+    real = tempfile.mkdtemp
+
+    def full(prefix: str, dir: str | None = None) -> str:  # noqa: A002  # as it is called there
+        if dir is None:
+            raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+        return real(prefix=prefix, dir=dir)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    monkeypatch.setattr(
+        checkpoints, "begin", lambda _root: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full"))
+    )
+    with mlcd.checkpoint() as folder:
+        (folder / "state").write_text("x")
+    assert mlcd.last_checkpoint() is None
 
 
 def test_an_error_in_the_body_passes_through_and_nothing_is_committed(inside: Inside, tmp_path: Path) -> None:

@@ -91,7 +91,15 @@ def _begin() -> Path:
             return checkpoints.begin(root)
     except OSError as error:
         say_once(f"checkpoints cannot be kept: {error}")
-    return Path(tempfile.mkdtemp(prefix="mlcd-"))
+    return _elsewhere()
+
+
+def _elsewhere() -> Path:
+    """A folder that is thrown away; where the whole disk is full, one in memory."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="mlcd-"))
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="mlcd-", dir="/dev/shm"))  # made by mkdtemp
 
 
 def _commits(session: Session) -> bool:

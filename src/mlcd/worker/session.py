@@ -17,6 +17,8 @@ from mlcd.worker.quiet import quiet
 from mlcd.worker.reporter import Reporter
 from mlcd.worker.stop import Stop
 
+_SURELY_MORE = 0.5  # of what was done before: whoever counts from zero tells less at first, and what was saved may be a little less
+
 
 class Session:
     """Everything that mlcd knows in this process.
@@ -39,7 +41,9 @@ class Session:
         self.metrics: dict[str, float] = {}  # newest values
         self.metrics_before: dict[str, float] = {}  # of the checkpoint it goes on from, alike on all ranks
         self.steps_before = 0
-        self.told_before = (0.0, 0.0)  # step and samples that it told before the checkpoint it goes on from
+        self.told_before = _told_by(
+            env
+        )  # step and samples that it told before the checkpoint it goes on from
         self._goes_on: dict[str, bool] = {}  # whether it counts on from there, or from zero again
 
     def start(self) -> None:
@@ -72,7 +76,7 @@ class Session:
         """What was done since the checkpoint; a program goes on counting from there or begins at zero, as it does at first."""
         if total is None:
             return None
-        goes_on = self._goes_on.setdefault(name, float(total) >= before)
+        goes_on = self._goes_on.setdefault(name, float(total) >= _SURELY_MORE * before)
         return float(total) - before if goes_on else float(total)
 
     def _tick(self) -> None:
@@ -83,6 +87,12 @@ class Session:
         if self.env.progress_dir is None or (self.child and ranks.distributed() is None):
             return None
         return self.env.progress_dir / f"rank-{ranks.rank(self.env)}.jsonl"
+
+
+def _told_by(env: Environment) -> tuple[float, float]:
+    """What a program that saves by itself had told, as far as mlcd knows: this rank's part of what all have done."""
+    samples = env.samples_before / max(1, env.world_size - env.servers)
+    return (samples / env.local_batch_size if env.local_batch_size else 0.0), samples
 
 
 def finite(metrics: dict[str, Any]) -> dict[str, float]:
