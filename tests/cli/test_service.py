@@ -62,9 +62,13 @@ def test_a_login_is_kept_for_the_owners_eyes_only(
     mlcd: Command, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLCD_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.prompt", lambda *_words, **_options: "mlcd_1_secret")
     assert mlcd("login", server.url).code == 0
     assert kept_token(tmp_path, server.url + "/") == "mlcd_1_secret"
+    monkeypatch.setattr("sys.stdin", io.StringIO("mlcd_2_secret\n"))
+    assert mlcd("login", server.url).code == 0
+    assert kept_token(tmp_path, server.url + "/") == "mlcd_2_secret"
     assert (tmp_path / "tokens.json").stat().st_mode & 0o777 == 0o600
 
 

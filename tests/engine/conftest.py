@@ -19,7 +19,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
     """A client whose home is empty, on a computer of two cores at a dollar a core-hour."""
     made = Client(Settings(home=tmp_path / "home", local=LocalSettings(usd_per_core_hour=1.0, cores=2)))
     yield made
-    made.sweep(end=True)
+    made.sweep(end=True, others=True)
     made.close()
 
 

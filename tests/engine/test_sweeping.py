@@ -10,7 +10,8 @@ import pytest
 from mlcd import registry
 from mlcd.api import Client
 from mlcd.core.clock import SystemClock
-from mlcd.core.machines import Deployment
+from mlcd.core.machines import Deployment, InstanceType, Offer
+from mlcd.core.records import TaskRecord
 from mlcd.core.task import Owned, Task, TaskKind
 from mlcd.engine.control import controlling
 from mlcd.engine.controller import end_open_tasks, open_cloud
@@ -73,6 +74,21 @@ def test_what_another_computer_looks_after_is_listed_and_left_alone(
     assert swept(client, "a") == {"theirs": False, "left": True}
     assert seller.ended == ["left"]
     assert swept(client, "a", others=True) == {"theirs": True, "left": True}
+
+
+def test_a_training_whose_controller_died_is_listed_and_left_alone(
+    client: Client, make_job: MakeJob, request: pytest.FixtureRequest
+) -> None:
+    job_id = client.submit(client.load(make_job()))
+    sellers = request.getfixturevalue("sellers")  # from now on there is no other cloud
+    offer = Offer("a", InstanceType("m", vcpus=1), usd_per_hour=1.0, max_nodes=1)
+    with controlling(client.store, job_id) as token:
+        assert token is not None
+        record = TaskRecord("j-t1", job_id, TaskKind.TRAINING, 1, Deployment(offer, 1), "a", 0.0)
+        client.store.add_task(record, token)
+    sellers["a"] = Seller(Owned("orphan", record.id, job_id, "1 × m", 0.0))
+    assert swept(client, "a") == {"orphan": False}
+    assert swept(client, "a", others=True) == {"orphan": True}
 
 
 def test_a_cloud_that_cannot_be_asked_does_not_spare_the_others(

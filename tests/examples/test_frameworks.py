@@ -39,7 +39,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
     """This computer with four cores for rent, however many there are."""
     made = Client(Settings(home=tmp_path / "home", local=LocalSettings(cores=4)))
     yield made
-    made.sweep(end=True)
+    made.sweep(end=True, others=True)
     made.close()
 
 

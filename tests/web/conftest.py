@@ -39,5 +39,5 @@ def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def _sweep(home: Path) -> None:
     client = Client(Settings(home=home, local=LocalSettings(cores=2)))
-    client.sweep(end=True)
+    client.sweep(end=True, others=True)
     client.close()

@@ -205,7 +205,7 @@ class TestInProcess(ClientContract):
         home = tmp_path_factory.mktemp("in-process") / "home"
         made = Client(Settings(home=home, local=LocalSettings(usd_per_core_hour=1.0, cores=2)))
         yield made
-        made.sweep(end=True)
+        made.sweep(end=True, others=True)
         made.close()
 
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with served(tmp_path_factory.mktemp("killed") / "home", "--posts-per-minute", "100000") as running:
         yield running
-        RemoteClient(running.url).sweep(end=True)
+        RemoteClient(running.url).sweep(end=True, others=True)
 
 
 @pytest.fixture

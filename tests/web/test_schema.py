@@ -25,7 +25,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     job_id = set_up(made).post("/jobs", {"job": {"name": "0", "run": "true", "work": {"samples": 1}}})["id"]
     made.client.store.change_job(job_id, state=JobState.SUCCEEDED)
     yield made
-    made.client.sweep(end=True)
+    made.client.sweep(end=True, others=True)
     made.close()
 
 

@@ -15,6 +15,7 @@ from mlcd.settings import Settings
 from mlcd.store import Store
 
 OTHERS = "another computer looks after it, or did until lately (--others ends it)"
+RESUMABLE = "its controller is gone (`mlcd resume` takes it over, --others ends it)"
 
 
 def sweep(store: Store, settings: Settings, clouds: Iterable[str], end: bool, others: bool) -> list[Stray]:
@@ -35,7 +36,11 @@ def sweep(store: Store, settings: Settings, clouds: Iterable[str], end: bool, ot
 def _sweep_one(store: Store, cloud: Cloud, end: bool, others: bool) -> list[Stray]:
     try:
         found = [(owned, _why_stray(store, owned, cloud.clock.now())) for owned in cloud.owned()]
-        return [_handle(cloud, owned, why, end and (others or why != OTHERS)) for owned, why in found if why]
+        return [
+            _handle(cloud, owned, why, end and (others or why not in (OTHERS, RESUMABLE)))
+            for owned, why in found
+            if why
+        ]
     finally:
         cloud.close()
 
@@ -62,8 +67,4 @@ def _why_unneeded(store: Store, record: JobRecord, owned: Owned) -> str:
         return "its task is over"
     if not record.state.active:
         return f"its job is {record.state}"
-    return (
-        ""
-        if alive(record.controller)
-        else f"its controller is gone (`mlcd resume {record.id}` takes it over)"
-    )
+    return "" if alive(record.controller) else RESUMABLE

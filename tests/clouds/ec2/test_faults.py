@@ -40,7 +40,7 @@ def client(ec2: EmulatedEc2, tmp_path: Path) -> Iterator[Client]:
     """A client whose jobs run on the emulated hosts."""
     made = Client(ec2_settings(tmp_path / "home", types="c5.2xlarge", lost_seconds=6.0))
     yield made
-    made.sweep(end=True)
+    made.sweep(end=True, others=True)
     made.close()
 
 

@@ -37,7 +37,7 @@ def client(ec2: EmulatedEc2, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv(f"MLCD_EC2_{name}".upper(), str(value))
     made = Client(read_settings())
     yield made
-    made.sweep(end=True)
+    made.sweep(end=True, others=True)
     made.close()
 
 

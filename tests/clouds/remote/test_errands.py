@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ import pytest
 
 from loopback_machines import OFFER, Door, LoopbackCloud, power_off
 from mlcd.clouds.checkpoints import newest_complete, samples_of
+from mlcd.clouds.remote.agent.environment import _path
 from mlcd.clouds.remote.delivery import LARGE_BYTES
 from mlcd.clouds.remote.files import task_files
 from mlcd.core.machines import Deployment
@@ -352,3 +354,13 @@ def test_a_program_nobody_hears_of_ends_with_its_lease(tmp_path: Path, door: Doo
         assert time.monotonic() < deadline, "it went on without a lease"
         time.sleep(0.1)
     assert rented.wait(handle).state is TaskState.LOST
+
+
+def test_python_is_found_where_a_machine_knows_only_python3(tmp_path: Path) -> None:
+    path = _path(tmp_path, "", str(tmp_path / "nothing-here"))
+    found = shutil.which("python", path=path)
+    assert found is not None
+    assert Path(found).resolve() == Path(sys.executable).resolve()
+    assert _path(tmp_path, str(tmp_path / "bin"), "/usr/bin") == f"{tmp_path / 'bin'}:/usr/bin", (
+        "which has one"
+    )
