@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -101,7 +102,8 @@ def login(
     """
     from mlcd.remote import RemoteClient, keep_token
 
-    token = typer.prompt("API token", hide_input=True, err=True).strip()
+    asks = sys.stdin.isatty()
+    token = (typer.prompt("API token", hide_input=True, err=True) if asks else sys.stdin.readline()).strip()
     if not token:
         raise UserError("That was no token.")
     who = RemoteClient(url, token).wire.get("/session")

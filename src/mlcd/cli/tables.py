@@ -104,7 +104,7 @@ def jobs_table(views: Sequence[JobView]) -> Table:
             done_share(view),
             show_duration(view.spent.seconds),
             show_usd(view.spent.usd),
-            printable(str(plan.deployment) if plan is not None else view.record.cloud),
+            printable(str(view.record.deployment) if plan is not None else view.record.cloud),
         )
     return made
 

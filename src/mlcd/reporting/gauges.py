@@ -76,11 +76,11 @@ def _cards(view: JobView) -> Iterable[Html]:
         yield _gauge_card(gauge, done)
     plan = view.record.plan
     if plan is not None:
-        yield _card("Deployment", str(plan.deployment), f"{show_usd(plan.deployment.usd_per_hour)} an hour")
-    failed = sum(trial.failure is not None for trial in view.trials)
-    yield _card(
-        "Tried", counted(len(view.trials), "deployment"), f"{failed} failed" if failed else "none failed"
-    )
+        now = view.record.deployment
+        yield _card("Deployment", str(now), f"{show_usd(now.usd_per_hour)} an hour")
+    trials = (*view.trials, *(trial for trial in view.later_trials if trial.seconds > 0))
+    failed = sum(trial.failure is not None for trial in trials)
+    yield _card("Tried", counted(len(trials), "deployment"), f"{failed} failed" if failed else "none failed")
 
 
 def gauges_of(view: JobView) -> tuple[Gauge, Gauge]:

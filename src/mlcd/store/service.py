@@ -11,7 +11,7 @@ from mlcd.errors import NotFoundError
 from mlcd.store.account_tables import audit, requests, vault
 from mlcd.store.database import Database, insert_or_skip
 from mlcd.store.documents import sound
-from mlcd.store.tables import charges, jobs, lives, tasks
+from mlcd.store.tables import charges, jobs, tasks
 from mlcd.store.uploads import Uploads
 
 
@@ -120,4 +120,5 @@ class Service:
     def running(self) -> int:
         """How many jobs have something running."""
         with self._database.reading() as connection:
-            return connection.execute(select(func.count()).select_from(lives)).scalar() or 0
+            query = select(func.count(tasks.c.job_id.distinct())).where(tasks.c.ended_at.is_(None))
+            return connection.execute(query).scalar() or 0

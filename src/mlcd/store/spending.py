@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Result, Row, func, select
 from mlcd.core.accounts import Allowance
 from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
+from mlcd.core.units import show_usd
 from mlcd.errors import AllowanceError
 from mlcd.store.account_tables import accounts, teams
 from mlcd.store.documents import read
@@ -121,8 +122,8 @@ def month_start(now: float) -> float:
 
 def _too_much(new: JobRecord, needed: float, allowance: Allowance) -> AllowanceError:
     return AllowanceError(
-        f"Job '{new.job.name}' may spend ${needed:.2f}, but of the ${allowance.budget_usd or 0:.2f} a month of "
-        f"{allowance.whose} only ${allowance.left_usd or 0:.2f} are left.",
-        f"${allowance.spent_usd:.2f} are spent and ${allowance.committed_usd:.2f} held for jobs at work; "
+        f"Job '{new.job.name}' may spend {show_usd(needed)}, but of the {show_usd(allowance.budget_usd or 0)} a month of "
+        f"{allowance.whose} only {show_usd(allowance.left_usd or 0)} are left.",
+        f"{show_usd(allowance.spent_usd)} are spent and {show_usd(allowance.committed_usd)} held for jobs at work; "
         "give the job a smaller budget, end another one, or ask an admin for more.",
     )

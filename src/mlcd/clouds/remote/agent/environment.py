@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ def node_environment(root: Path, orders: dict[str, Any]) -> dict[str, str]:
     return {
         **login,
         **interface_of(orders["address"]),
-        "PATH": os.pathsep.join(part for part in (orders["path"], login.get("PATH", os.defpath)) if part),
+        "PATH": _path(root, orders["path"], login.get("PATH", os.defpath)),
         **orders["env"],
         "PYTHONPATH": os.pathsep.join(part for part in paths if part),
         "MLCD_PROGRESS_DIR": str(root / "progress"),
@@ -28,6 +30,17 @@ def node_environment(root: Path, orders: dict[str, Any]) -> dict[str, str]:
         "MLCD_OUTPUT_DIR": str(root / "outputs"),
         MARKER: str(root),
     }
+
+
+def _path(root: Path, own: str, login: str) -> str:
+    """Where programs are found; `python` is the Python that mlcd runs on where the machine knows only `python3`."""
+    path = os.pathsep.join(part for part in (own, login) if part)
+    if shutil.which("python", path=path) is None:
+        (root / "bin").mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            (root / "bin" / "python").symlink_to(sys.executable)
+        path = os.pathsep.join((path, str(root / "bin")))
+    return path
 
 
 def interface_of(address: str) -> dict[str, str]:
