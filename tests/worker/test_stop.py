@@ -83,3 +83,16 @@ def test_a_stop_of_the_whole_group_leaves_time_to_save_even_with_loader_workers(
     os.killpg(process.pid, signal.SIGTERM)
     finish(process)
     assert len(complete_checkpoints(tmp_path / "checkpoints")) == 1
+
+
+@pytest.mark.slow
+def test_ranks_that_are_told_to_stop_shortly_before_the_work_is_done_do_no_more_than_the_work(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    # The wish comes at step 60; the step that is agreed on lies about half a second, fifty steps, ahead.
+    what = "mlcd.report(acc=1.0) if dist.get_rank() == 0 and mlcd.worker.session.current().counts.now.steps == 60 else None"
+    target = '{"metric": "acc", "value": 0.5, "direction": "up"}'
+    printed = run_two_ranks(tmp_path, what, MLCD_TARGET=target, MLCD_WORK_SAMPLES=4 * 100)
+    assert printed[0] == printed[1]
+    assert int(printed[0].split()[1]) <= 100

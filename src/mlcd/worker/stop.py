@@ -45,7 +45,10 @@ class Stop:
             return False
         if self.agreed_step is None:
             self._agree()
-        return self.agreed_step is not None and self.counts.now.steps >= self.agreed_step
+        if self.agreed_step is None:
+            return False
+        # A step agreed on after a SIGTERM may lie beyond the work's end, which all ranks see alike.
+        return self.counts.now.steps >= self.agreed_step or self.work_done()
 
     def work_done(self) -> bool:
         """Whether all samples of the job are done, this and the other ranks' and the earlier attempts'."""
