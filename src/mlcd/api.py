@@ -331,6 +331,10 @@ class Client:
         with self._cloud(record.cloud, record.cloud_options) as seller:
             space = space_on(seller, record.job, record.offers).deployments
         target = find_deployment(space, record.deployment, instance, nodes, batch_size)
+        if target == record.deployment and record.move_asked is None:
+            raise UserError(
+                f"Job {record.id} runs on {target} already.", "Name other machines, nodes or batch size."
+            )
         self.store.change_job(record.id, move_asked=target)
         return self.view(record.id)
 

@@ -216,6 +216,8 @@ def test_the_user_can_move_a_training(client: Client, make_job: MakeJob) -> None
     for view in client.follow(job_id):
         if view.run.attempts and view.run.attempts[-1].samples > 200:
             there = view.run.attempts[-1].deployment.offer.instance.name
+            with pytest.raises(UserError, match="already"):
+                client.move(job_id, instance=there)
             client.move(job_id, instance="local-2c" if there == "local-1c" else "local-1c")
             break
     view = list(client.follow(job_id))[-1]

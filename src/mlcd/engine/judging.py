@@ -105,7 +105,7 @@ def _judge_ended(status: TaskStatus, seen: Throughput | None) -> Measurement | F
 
 def _judge_crash(status: TaskStatus) -> Failure:
     if status.reason.startswith(NO_CAPACITY):
-        return _failure(status, FailureKind.NO_CAPACITY, status.reason)
+        return _failure(status, FailureKind.NO_CAPACITY, status.reason.removeprefix(f"{NO_CAPACITY}: "))
     if "out of memory" in status.reason.lower():
         return _failure(status, FailureKind.OUT_OF_MEMORY, status.reason)
     code = "" if status.exit_code is None else f"exit code {status.exit_code}"

@@ -258,7 +258,7 @@ class Stretch:
     def _tell_of_more(self, status: TaskStatus) -> None:
         """Say once that the program goes on although all its work is done: nobody can tell for how long."""
         work = self.task.samples
-        if self.told_of_more or work <= 0 or status.progress.samples < MORE_THAN_WORK * work:
+        if self.told_of_more or work <= 1 or status.progress.samples < MORE_THAN_WORK * work:
             return
         self.told_of_more = True
         self.desk.say(

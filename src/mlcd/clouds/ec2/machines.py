@@ -155,7 +155,10 @@ class Ec2Machines:
             try:
                 return self._run(request, deployment, net)
             except NoCapacityError as error:
-                refusal = error
+                if code_of(error) != "Unsupported" or code_of(refusal) in ("", "Unsupported"):
+                    refusal = (
+                        error  # that a zone never had the type says less than that another one is out of it
+                    )
                 if code_of(error) not in (
                     "InsufficientInstanceCapacity",
                     "Unsupported",
