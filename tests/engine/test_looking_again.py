@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,12 @@ def test_looking_again_must_be_worth_more_than_it_costs() -> None:
     assert isinstance(verdict, Reoptimise)
     assert "batch size has changed 20.0 times" in verdict.why
     assert worth_looking(short, record(), before, now, study()) == Keep()
+
+
+def test_the_users_cap_on_probes_holds_for_looking_again() -> None:
+    before, now = Conditions(batch_size=SMALL), Conditions(batch_size=LARGE)
+    used_up = replace(study(), max_probes=2)
+    assert worth_looking(situation(samples_left=1e5), record(), before, now, used_up) == Keep()
 
 
 def test_searches_that_gained_nothing_make_the_next_less_likely() -> None:

@@ -116,7 +116,11 @@ def sweep(
     context: typer.Context,
     yes: given.YesFlag = False,
     others: Annotated[
-        bool, typer.Option("--others", help="End also what another computer looks after.")
+        bool,
+        typer.Option(
+            "--others",
+            help="End also what another computer looks after, and trainings whose controller died.",
+        ),
     ] = False,
     json: given.JsonFlag = False,
 ) -> None:

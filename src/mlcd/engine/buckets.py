@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from mlcd.core.task import Task
-from mlcd.errors import CloudError, MissingExtraError, UserError
+from mlcd.errors import CloudError, MissingExtraError, MlcdError, UserError
 from mlcd.worker import fetch
 from mlcd.worker.fetch import Wanted
 
@@ -43,11 +43,13 @@ def wanted(where: str, source: str) -> list[Wanted]:
     """Every object below the source, or the one that it names, with an address and its place."""
     bucket, _, key = source.removeprefix(S3).partition("/")
     client = _client()
+    from botocore.exceptions import BotoCoreError, ClientError  # it is there, or there were no client
+
     try:
         found = [
             _wanted(client, bucket, one, where, key.rstrip("/")) for one in _objects(client, bucket, key)
         ]
-    except Exception as error:  # botocore makes its errors as it goes; anything else is passed on by _told
+    except (BotoCoreError, ClientError) as error:
         raise _told(source, error) from error
     if not found:
         raise UserError(
@@ -86,9 +88,9 @@ def _client() -> Any:
     return boto3.session.Session().client("s3", config=signed)
 
 
-def _told(source: str, error: Exception) -> Exception:
-    """What to do about it; an error that is not S3's stays what it is."""
-    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+def _told(source: str, error: Exception) -> MlcdError:
+    """What to do about it."""
+    from botocore.exceptions import ClientError, NoCredentialsError
 
     if isinstance(error, NoCredentialsError):
         return UserError(
@@ -102,6 +104,4 @@ def _told(source: str, error: Exception) -> Exception:
             "AccessDenied": "Allow s3:ListBucket on the bucket and s3:GetObject on what is in it.",
         }.get(code, "")
         return UserError(f"file_mounts: {source} cannot be listed: {code or error}.", hint)
-    if isinstance(error, BotoCoreError):
-        return CloudError(f"file_mounts: S3 cannot be asked for {source}: {error}")
-    return error
+    return CloudError(f"file_mounts: S3 cannot be asked for {source}: {error}")

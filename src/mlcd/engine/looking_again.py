@@ -33,7 +33,7 @@ def worth_looking(
     situation: Situation, record: JobRecord, before: Conditions, now: Conditions, study: Study
 ) -> Keep | Reoptimise:
     """Whether the job has changed so much that the search is worth making again."""
-    if study.max_probes == 0 or len(study.space) < 2:
+    if not study.probes_left or len(study.space) < 2:
         return Keep()
     rest_seconds = situation.samples_left / situation.now.samples_per_second
     rest = situation.goal.value(rest_seconds, situation.deployment.usd(rest_seconds))

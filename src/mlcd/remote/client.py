@@ -84,7 +84,10 @@ class RemoteClient:
         """Send the job with its folder; nothing is started and nothing spent. Gives its id."""
         job = job_to_dict(loaded.job)
         workdir, mounts = job.pop("workdir", ""), job.pop("file_mounts", {})
-        job["file_mounts"] = {where: send_path(self.wire, Path(path)) for where, path in mounts.items()}
+        job["file_mounts"] = {
+            where: path if path.startswith("s3://") else send_path(self.wire, Path(path))
+            for where, path in mounts.items()
+        }
         sent = self._submission(loaded, job, cloud, cloud_options)
         sent["code"] = send_folder(self.wire, Path(workdir)) if workdir else None
         return str(self.wire.post("/jobs", sent)["id"])

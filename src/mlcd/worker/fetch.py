@@ -28,7 +28,7 @@ from typing import NamedTuple
 VARIABLE = "MLCD_FETCH"
 OWN_MACHINE = "MLCD_OWN_MACHINE"  # set where the machine was rented for this: files may lie anywhere
 COMMAND = "python3 -m mlcd.worker.fetch || exit 1"
-LINK_BYTES = 64 << 20
+LINK_BYTES = 2**28  # a file or mount this large is linked rather than copied
 _AT_ONCE = 8
 _TRIES = 5
 _CHUNK_BYTES = 1 << 20

@@ -43,6 +43,7 @@ def _order(
     gpus = tuple(str(number) for number in range(instance.gpus))
     place = Node(node.rank, addresses, port, max(1, int(instance.vcpus)), gpus)
     processes = platform.processes(task, spec.deployment, place)
+    own = {OWN_MACHINE: "1"} if machines.power_off else {}  # others share what may not be powered off
     return {
         "task": task.id,
         "rank": node.rank,
@@ -53,7 +54,7 @@ def _order(
         "notice_url": machines.notice_url if spec.deployment.offer.spot else "",
         "setup": task.setup,
         "processes": [{"command": p.command, "env": p.env, "serves": p.serves} for p in processes],
-        "env": {**POLITE_THREADS, "PYTHONUNBUFFERED": "1", OWN_MACHINE: "1", **task.envs, **secrets},
+        "env": {**POLITE_THREADS, "PYTHONUNBUFFERED": "1", **own, **task.envs, **secrets},
         "path": os.path.dirname(machines.python) if "/" in machines.python else "",  # noqa: PTH120  # not of this computer
         "outputs": list(task.outputs),
         "checkpoint_path": task.checkpoint_path,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from mlcd.errors import CloudError
+from mlcd.worker.fetch import LINK_BYTES
 
 JUNK = frozenset(
     {
@@ -23,7 +24,6 @@ JUNK = frozenset(
     }
 )
 LARGE_BYTES = 2**30  # a working copy this large deserves a word in the log
-LINK_BYTES = 2**28  # a mount this large is linked rather than copied
 _FICLONE = 0x40049409  # copy without copying, where the file system can
 
 Signatures = dict[str, tuple[int, int]]  # file → size, time of change
