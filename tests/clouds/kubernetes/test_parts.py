@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from clouds.kubernetes.conftest import node
-from mlcd.clouds.kubernetes.manifests import Wanted, indexed_job, make_manifests, name_of, service
+from mlcd.clouds.kubernetes.manifests import HOME_SECONDS, Wanted, indexed_job, name_of
 from mlcd.clouds.kubernetes.pools import Pool, make_offers, quantity, read_pools, read_prices
+from mlcd.clouds.kubernetes.tolerations import Toleration, read_tolerations
 from mlcd.errors import UserError
 from mlcd.settings import KubernetesSettings
 
@@ -18,7 +19,19 @@ POOL = Pool(("cloud.google.com/gke-nodepool", "gpus"), 7.91, 26.0, 1, "Tesla-T4"
 
 
 def wanted(task_id: str = "digits-3f2a1c-p1", nodes: int = 2) -> Wanted:
-    return Wanted(task_id, "digits-3f2a1c", "2 × gpus", nodes, POOL, "python:3.11", "/mlcd", 600.0)
+    tolerations = read_tolerations("dedicated=training:NoSchedule, spot")
+    return Wanted(
+        task_id,
+        "digits-3f2a1c",
+        "2 × gpus",
+        nodes,
+        POOL,
+        image="python:3.11",
+        folder="/mlcd",
+        lease_seconds=600.0,
+        grace_seconds=15.0,
+        tolerations=tolerations,
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,13 +90,48 @@ def test_a_job_has_a_pod_on_each_node_that_is_not_started_again() -> None:
         "requests": {"cpu": "7410m", "memory": "22630Mi", "nvidia.com/gpu": "1"},
         "limits": {"nvidia.com/gpu": "1"},
     }
-    assert service(wanted())["spec"]["selector"] == {"mlcd.io/name": name_of("digits-3f2a1c-p1")}
+    assert "subdomain" not in pod  # there is no Service
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_manifests_keep_the_schema_of_kubernetes(number: int) -> None:
+def test_a_pod_has_the_programs_grace_to_save_and_some_time_to_bring_it_home() -> None:
+    pod = indexed_job(wanted())["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == 15 + HOME_SECONDS
+
+
+def test_tolerations_are_written_as_kubernetes_wants_them() -> None:
+    assert indexed_job(wanted())["spec"]["template"]["spec"]["tolerations"] == [
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "dedicated", "operator": "Equal", "value": "training", "effect": "NoSchedule"},
+        {"key": "spot", "operator": "Exists"},
+    ]
+    with pytest.raises(UserError, match="'spot:Never' is no toleration"):
+        read_tolerations("spot:Never")
+
+
+@pytest.mark.parametrize(
+    ("taint", "tolerated"),
+    [
+        ({"key": "dedicated", "value": "training", "effect": "NoSchedule"}, True),
+        ({"key": "dedicated", "value": "training", "effect": "NoExecute"}, False),
+        ({"key": "dedicated", "value": "web", "effect": "NoSchedule"}, False),
+        ({"key": "spot", "value": "true", "effect": "NoExecute"}, True),
+        ({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}, True),
+        ({"key": "other", "effect": "NoSchedule"}, False),
+        ({"key": "other", "effect": "PreferNoSchedule"}, True),
+    ],
+)
+def test_nodes_with_taints_are_for_sale_where_they_are_tolerated(
+    taint: dict[str, str], tolerated: bool
+) -> None:
+    tolerations = read_tolerations("dedicated=training:NoSchedule, spot")
+    pools = read_pools([node("a", spec={"taints": [taint]})], tolerations=tolerations)
+    assert len(pools) == int(tolerated)
+    assert not Toleration("other").tolerates({"key": "another", "effect": "NoSchedule"})
+
+
+def test_the_manifest_keeps_the_schema_of_kubernetes() -> None:
     schema: Any = pytest.importorskip("kubernetes_validate", reason="pip install kubernetes-validate")
-    manifest = make_manifests(wanted())["items"][number]
+    manifest = indexed_job(wanted())
     schema.validate(manifest, schema.latest_version(), strict=True)
     broken = json.loads(json.dumps(manifest))
     broken["spec"]["paralellism"] = 2

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.kubernetes.kubectl import Kubectl
-from mlcd.clouds.kubernetes.machines import KubernetesMachines
+from mlcd.clouds.kubernetes.machines import KubernetesMachines, has_ended
 from mlcd.clouds.kubernetes.manifests import JOB, MANAGED, TASK, WHAT
 from mlcd.clouds.kubernetes.pools import make_offers, read_pools, read_prices
+from mlcd.clouds.kubernetes.tolerations import read_tolerations
+from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.remote.cloud import RemoteCloud
 from mlcd.clouds.remote.files import Spec, State
 from mlcd.core.clock import moment
@@ -38,7 +40,9 @@ class KubernetesCloud(RemoteCloud):
 
     def offers(self) -> Sequence[Offer]:
         """The node pools, busy or not."""
-        pools = read_pools(self._kubectl.items("nodes"), self._settings.pool_label)
+        tolerations = read_tolerations(self._settings.tolerations)
+        nodes = self._kubectl.items("list nodes", "nodes")
+        pools = read_pools(nodes, self._settings.pool_label, tolerations)
         date = moment(self.clock.now()).date().isoformat()
         return make_offers(pools, read_prices(self._settings.prices), self._settings, date)
 
@@ -49,21 +53,22 @@ class KubernetesCloud(RemoteCloud):
     def owned(self) -> Iterable[Owned]:
         """Every Job of ours that has not ended, whoever asked for it."""
         label = ",".join(f"{name}={value}" for name, value in MANAGED.items())
-        return [_owned(job) for job in self._kubectl.items("jobs", "--selector", label) if _goes_on(job)]
+        jobs = self._kubectl.items("list Jobs", "jobs", "--selector", label)
+        return [_owned(job) for job in jobs if not has_ended(job)]
 
     def charges(self, spec: Spec, state: State, now: float) -> tuple[Charge, ...]:
-        """One line: all nodes from the moment that their pods began, by the second."""
-        deployment = spec.deployment
-        seconds = max(0.0, now - (state.started_at if state.started_at is not None else now))
+        """One line: each node from the moment that its pod held it, by the second."""
+        deployment, spans = spec.deployment, [_span(machine, state, now) for machine in state.machines]
+        usd = deployment.usd(sum(spans)) / deployment.nodes
         what = f"{deployment.nodes} × {deployment.offer.name}{deployment.serving}"
-        return (Charge(what, seconds, deployment.usd(seconds)),)
+        return (Charge(what, max(spans, default=0.0), usd),)
 
     def machines(self) -> KubernetesMachines:
         """For what is to be ended without a courier."""
-        return KubernetesMachines(asdict(self._settings))
+        return KubernetesMachines({**asdict(self._settings), "grace_seconds": 0.0})
 
     def options(self, deployment: Deployment) -> dict[str, Any]:
-        """What a courier needs to know; the same for every deployment."""
+        """The settings; the same for every deployment."""
         return asdict(self._settings)
 
     def refuse(self, deployment: Deployment) -> None:
@@ -82,8 +87,8 @@ def _owned(job: dict[str, Any]) -> Owned:
     return Owned(notes[TASK], notes[TASK], notes.get(JOB, ""), notes.get(WHAT, ""), since)
 
 
-def _goes_on(job: dict[str, Any]) -> bool:
-    ended = {"Complete", "Failed"}
-    conditions = job.get("status", {}).get("conditions", [])
-    going = "deletionTimestamp" in job["metadata"]
-    return not going and not any(each["type"] in ended and each["status"] == "True" for each in conditions)
+def _span(machine: Machine, state: State, now: float) -> float:
+    """How long a pod has held its node; one that never began holds none."""
+    if not machine.billed_from:
+        return 0.0
+    return max(0.0, state.billed_to.get(machine.id, now) - machine.billed_from)

@@ -6,8 +6,9 @@ import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
+from mlcd.clouds.kubernetes.errors import in_words, kind_of
 from mlcd.errors import CloudError, UserError
 
 SECONDS = 30.0
@@ -32,31 +33,50 @@ class Kubectl:
         return [self.command, *context, "--namespace", self.namespace, *words]
 
     def run(
-        self, *words: str, stdin: bytes = b"", seconds: float = SECONDS
+        self, *words: str, stdin: bytes | IO[bytes] = b"", seconds: float = SECONDS
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run it to its end; TimeoutExpired where that takes too long."""
+        """Run it to its end; a file for stdin is streamed. TimeoutExpired where that takes too long."""
+        source: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
         try:
             return subprocess.run(
-                self.arguments(*words), input=stdin, capture_output=True, timeout=seconds, check=False
+                self.arguments(*words), capture_output=True, timeout=seconds, check=False, **source
             )
         except FileNotFoundError as error:
-            raise UserError(
-                f"There is no '{self.command}' on this computer.",
-                "Install kubectl, or set kubernetes.kubectl (MLCD_KUBERNETES_KUBECTL) to where it is.",
-            ) from error
+            raise no_kubectl(self.command) from error
 
-    def must(self, *words: str, stdin: bytes = b"", seconds: float = SECONDS) -> bytes:
-        """What it prints; CloudError where it fails."""
-        try:
-            done = self.run(*words, stdin=stdin, seconds=seconds)
-        except subprocess.TimeoutExpired as error:
-            raise CloudError(f"kubectl {words[0]} did not end within {seconds:g} seconds.") from error
+    def must(self, doing: str, *words: str, stdin: bytes = b"", seconds: float = SECONDS) -> bytes:
+        """What it prints; an error that says what could not be done where it fails."""
+        done = self._run_in_time(doing, *words, stdin=stdin, seconds=seconds)
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip()[-500:]
-            raise CloudError(f"kubectl {words[0]} failed: {said}", "Try `kubectl get nodes` by hand.")
+            raise in_words(doing, done.stderr.decode(errors="replace"))
         return done.stdout
 
-    def items(self, *words: str) -> Sequence[dict[str, Any]]:
+    def items(self, doing: str, *words: str) -> Sequence[dict[str, Any]]:
         """The objects that `get` lists."""
-        found: list[dict[str, Any]] = json.loads(self.must("get", *words, "--output", "json"))["items"]
+        found: list[dict[str, Any]] = json.loads(self.must(doing, "get", *words, "--output", "json"))["items"]
         return found
+
+    def create(self, doing: str, manifest: Mapping[str, Any], seconds: float = SECONDS) -> bool:
+        """Have it made; False: there is one of that name."""
+        content = json.dumps(manifest).encode()
+        done = self._run_in_time(doing, "create", "--filename", "-", stdin=content, seconds=seconds)
+        said = done.stderr.decode(errors="replace")
+        if done.returncode and kind_of(said) != "AlreadyExists":
+            raise in_words(doing, said)
+        return not done.returncode
+
+    def _run_in_time(
+        self, doing: str, *words: str, stdin: bytes, seconds: float
+    ) -> subprocess.CompletedProcess[bytes]:
+        try:
+            return self.run(*words, stdin=stdin, seconds=seconds)
+        except subprocess.TimeoutExpired as error:
+            raise CloudError(f"kubectl could not {doing} within {seconds:g} seconds.") from error
+
+
+def no_kubectl(command: str) -> UserError:
+    """Why nothing can be asked."""
+    return UserError(
+        f"There is no '{command}' on this computer.",
+        "Install kubectl, or set kubernetes.kubectl (MLCD_KUBERNETES_KUBECTL) to where it is.",
+    )

@@ -1,26 +1,48 @@
-"""What Kubernetes is asked for: a headless Service and an indexed Job with one pod on each node. Pure."""
+"""What Kubernetes is asked for: an indexed Job with one pod on each node. Pure."""
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from mlcd.clouds.kubernetes.pools import Pool
+from mlcd.clouds.kubernetes.tolerations import Toleration
+from mlcd.clouds.remote.agent.signs import LEAVING, TAKEN
 
 MANAGED = {"app.kubernetes.io/managed-by": "mlcd"}
 TASK, JOB, WHAT = "mlcd.io/task", "mlcd.io/job", "mlcd.io/what"  # annotations: labels could not hold every id
 NAME = "mlcd.io/name"  # label
+CONTAINER = "mlcd"
+HOME_SECONDS = (
+    30.0  # beyond the program's grace: for what it saved to be brought home from a pod that has to go
+)
 _HOSTNAME = "kubernetes.io/hostname"
 _FORGET_SECONDS = 3600  # an ended Job is kept for so long by Kubernetes itself
 
-# Holds the node until the lease is over: base/lease says until when, or so many seconds from the start.
+# Holds the node until the lease is over: base/lease says until when, or so many seconds from the start. SIGTERM (a drain, an
+# eviction, a deletion) is passed on: base/leaving tells the agent to end the program, which may save; what it saved is brought home
+# until Kubernetes kills the pod. A pod whose program is over, or which has none, leaves at once.
 _HOLDER = """
 base="$MLCD_FOLDER/$MLCD_POD"; mkdir -p "$base"; until=$(( $(date +%s) + {lease_seconds} ))
+idle() {{
+  local state words
+  for state in "$base"/tasks/*/control/state.json; do
+    [ -e "$state" ] || continue
+    words=$(<"$state")
+    [[ $words == *'"phase": "ended"'* && $words != *'"why": "{taken}"'* ]] || return 1
+  done
+}}
+trap 'touch "$base/{leaving}"' TERM
 while [ "$(date +%s)" -lt "$until" ]; do
-  sleep 2; [ -s "$base/lease" ] && until=$(cut -d. -f1 "$base/lease")
+  if [ -e "$base/{leaving}" ] && idle; then exit 0; fi
+  sleep 1 & wait $!
+  [ -s "$base/lease" ] && until=$(cut -d. -f1 "$base/lease")
 done
+for second in $(seq {grace_seconds}); do idle && break; sleep 1; done  # the program may be saving
+exit 0
 """
 
 
@@ -35,29 +57,15 @@ class Wanted:
     pool: Pool
     image: str
     folder: str  # where the pods keep our files
-    lease_seconds: float
+    lease_seconds: float  # of a pod that nobody has come to yet
+    grace_seconds: float  # for the program to save when the pod has to go
+    tolerations: tuple[Toleration, ...] = ()
 
 
 def name_of(task_id: str) -> str:
     """A name that Kubernetes accepts, and no other task has."""
     slug = re.sub(r"[^a-z0-9]+", "-", task_id.lower()).strip("-")[:30].strip("-")
     return f"mlcd-{slug or 'task'}-{sha256(task_id.encode()).hexdigest()[:8]}"
-
-
-def make_manifests(wanted: Wanted) -> dict[str, Any]:
-    """The list of both."""
-    return {"apiVersion": "v1", "kind": "List", "items": [service(wanted), indexed_job(wanted)]}
-
-
-def service(wanted: Wanted) -> dict[str, Any]:
-    """Gives each pod a name in the cluster's DNS; it has no address of its own."""
-    name = name_of(wanted.task_id)
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _metadata(wanted),
-        "spec": {"clusterIP": "None", "selector": {NAME: name}, "publishNotReadyAddresses": True},
-    }
 
 
 def indexed_job(wanted: Wanted) -> dict[str, Any]:
@@ -90,11 +98,10 @@ def _pod(wanted: Wanted) -> dict[str, Any]:
     label, pool = wanted.pool.label
     return {
         "restartPolicy": "Never",
-        "subdomain": name_of(wanted.task_id),
-        "terminationGracePeriodSeconds": 5,
+        "terminationGracePeriodSeconds": math.ceil(wanted.grace_seconds + HOME_SECONDS),
         "nodeSelector": {label: pool},
         "affinity": {"podAntiAffinity": _apart(wanted)},
-        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        "tolerations": [toleration.manifest() for toleration in wanted.tolerations],
         "containers": [_container(wanted)],
         "volumes": [{"name": "mlcd", "emptyDir": {}}, {"name": "shm", "emptyDir": {"medium": "Memory"}}],
     }
@@ -111,9 +118,9 @@ def _container(wanted: Wanted) -> dict[str, Any]:
     requests = wanted.pool.requests
     limits = {key: value for key, value in requests.items() if key not in ("cpu", "memory")}
     return {
-        "name": "mlcd",
+        "name": CONTAINER,
         "image": wanted.image,
-        "command": ["bash", "-c", _HOLDER.format(lease_seconds=int(wanted.lease_seconds))],
+        "command": ["bash", "-c", _holder(wanted)],
         "env": [pod, {"name": "MLCD_FOLDER", "value": wanted.folder}],
         "resources": {"requests": requests, **({"limits": limits} if limits else {})},
         "volumeMounts": [
@@ -121,3 +128,12 @@ def _container(wanted: Wanted) -> dict[str, Any]:
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  # data loaders want more than Docker's 64 MiB
         ],
     }
+
+
+def _holder(wanted: Wanted) -> str:
+    return _HOLDER.format(
+        lease_seconds=math.ceil(wanted.lease_seconds),
+        grace_seconds=math.ceil(wanted.grace_seconds),
+        leaving=LEAVING,
+        taken=TAKEN,
+    )

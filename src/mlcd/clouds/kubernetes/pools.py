@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlcd.clouds.kubernetes.tolerations import GPU_NODES, Toleration, keeps_away
 from mlcd.core.machines import InstanceType, Offer
 from mlcd.errors import UserError
 from mlcd.settings import KubernetesSettings
@@ -50,12 +51,14 @@ class Pool:
         return {**requests, GPU: str(self.gpus)} if self.gpus else requests
 
 
-def read_pools(nodes: Iterable[Mapping[str, Any]], own_label: str = "") -> list[Pool]:
-    """The pools, from what `kubectl get nodes` lists; nodes that take no pods are left out."""
+def read_pools(
+    nodes: Iterable[Mapping[str, Any]], own_label: str = "", tolerations: Sequence[Toleration] = (GPU_NODES,)
+) -> list[Pool]:
+    """The pools, from what `kubectl get nodes` lists; nodes that take no pods of ours are left out."""
     groups: dict[tuple[str, str], list[Pool]] = {}
     for node in nodes:
         pool = _read(node, (own_label, *POOL_LABELS) if own_label else POOL_LABELS)
-        if pool is not None:
+        if pool is not None and _takes_pods(node, tolerations):
             groups.setdefault(pool.label, []).append(pool)
     return [_together(pools) for _, pools in sorted(groups.items())]
 
@@ -92,7 +95,7 @@ def _read(node: Mapping[str, Any], names: Sequence[str]) -> Pool | None:
     labels = node["metadata"].get("labels", {})
     given = node["status"].get("allocatable", {})
     label = next(((name, labels[name]) for name in names if labels.get(name)), None)
-    if label is None or not _takes_pods(node):
+    if label is None:
         return None
     return Pool(
         label=label,
@@ -104,11 +107,11 @@ def _read(node: Mapping[str, Any], names: Sequence[str]) -> Pool | None:
     )
 
 
-def _takes_pods(node: Mapping[str, Any]) -> bool:
+def _takes_pods(node: Mapping[str, Any], tolerations: Sequence[Toleration]) -> bool:
     spec, conditions = node.get("spec", {}), node["status"].get("conditions", [])
     ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-    control = any(taint["key"].startswith("node-role.kubernetes.io/") for taint in spec.get("taints", []))
-    return ready and not control and not spec.get("unschedulable", False)
+    barred = spec.get("unschedulable", False) or keeps_away(spec.get("taints", []), tolerations)
+    return ready and not barred
 
 
 def _together(pools: Sequence[Pool]) -> Pool:
