@@ -15,6 +15,7 @@ from multiprocessing.synchronize import Event
 import numpy as np
 
 _PART = 1 << 20  # bytes
+_START_SECONDS = 60.0
 
 
 class Cirrus:
@@ -44,7 +45,9 @@ def start_server(
         target=_serve, args=(listening, world_size, parameters, ready), daemon=True
     )
     process.start()
-    ready.wait()
+    if not ready.wait(_START_SECONDS):
+        process.kill()
+        raise SystemExit(f"Cirrus' server was not ready after {_START_SECONDS:.0f} s.")
     port = int(listening.getsockname()[1])
     listening.close()
     return process, port

@@ -17,9 +17,10 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +97,22 @@ def opened_inside(host: Host | None, opens: Callable[[], AbstractContextManager[
     mine, its = multiprocessing.Pipe()
     process = multiprocessing.Process(target=_keep_open, args=(host, opens, its))
     process.start()
+    its.close()  # with the process gone nobody holds that end, and waiting for it ends
     try:
-        yield mine.recv()
+        yield _first_word(mine)
     finally:
-        mine.send("end")
+        with suppress(BrokenPipeError):
+            mine.send("end")
         process.join(30)
         process.kill()
+
+
+def _first_word(pipe: Connection) -> Any:
+    """What the process has opened; one that could not open it has said why and ended."""
+    try:
+        return pipe.recv()
+    except EOFError:
+        raise SystemExit("A server did not start: see above.") from None
 
 
 def _keep_open(host: Host | None, opens: Callable[[], AbstractContextManager[Any]], pipe: Any) -> None:

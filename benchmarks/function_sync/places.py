@@ -22,6 +22,7 @@ from mlcd.sync import remove_segments, start_servers
 
 BUCKET = "gradients"
 _HERE = "127.0.0.1"
+_START_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def _s3_server(folder: Path, address: str) -> Iterator[tuple[int, str]]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        _await_port(address, port)
+        _await_port(process, address, port)
         if not rclone:
             _make_bucket(f"http://{address}:{port}")
         yield process.pid, f"http://{address}:{port}"
@@ -147,14 +148,18 @@ def _make_bucket(endpoint: str) -> None:
     boto3.client("s3").create_bucket(Bucket=BUCKET)
 
 
-def _await_port(address: str, port: int) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+def _await_port(process: subprocess.Popen[bytes], address: str, port: int) -> None:
+    """Return once the server listens; a server that does not start ends the benchmark."""
+    deadline = time.monotonic() + _START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
         try:
             socket.create_connection((address, port)).close()
             return
         except ConnectionRefusedError:
             time.sleep(0.05)
+    code = process.poll()
+    why = f"did not listen within {_START_SECONDS:.0f} s" if code is None else f"ended with exit code {code}"
+    raise SystemExit(f"The S3 server {why}: {process.args!r}")
 
 
 def _free_port() -> int:

@@ -13,8 +13,10 @@ from mlcd.sync import (
     ObjectError,
     ObjectExists,
     ObjectNotFound,
+    ObjectRefused,
     ObjectStore,
     ObjectStoreUnavailable,
+    ObjectTooLarge,
     open_object_store,
 )
 from mlcd.sync.objects_s3 import S3Objects
@@ -51,6 +53,17 @@ def s3(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     url = (tmp_path / "objects").as_uri() if request.param == "folder" else request.getfixturevalue("s3")
     return open_object_store(url)
+
+
+def test_no_more_is_read_than_was_asked_for(store: ObjectStore, tmp_path: Path) -> None:
+    store.put("a", b"12345")
+    assert store.get("a", 5) == b"12345"
+    store.download("a", tmp_path / "a", 5)
+    with pytest.raises(ObjectTooLarge, match="5 bytes, and at most 4"):
+        store.get("a", 4)
+    with pytest.raises(ObjectTooLarge):
+        store.download("a", tmp_path / "b", 4)
+    assert not (tmp_path / "b").exists()
 
 
 def test_what_is_put_can_be_got(store: ObjectStore) -> None:
@@ -135,6 +148,46 @@ def test_a_store_that_does_not_answer_is_unavailable_after_the_retries(
             attempt()
 
 
+def test_credentials_of_a_profile_are_used_with_its_region(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "credentials").write_text("[team]\naws_access_key_id = key\naws_secret_access_key = secret\n")
+    (tmp_path / "config").write_text("[profile team]\nregion = us-east-1\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_PROFILE", "team")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    store = open_object_store(s3)
+    store.put("a", b"x")
+    assert store.get("a") == b"x"
+
+
+def test_a_profile_that_is_not_there_is_told(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(ObjectRefused, match="nobody"):
+        open_object_store(s3)
+
+
+def test_a_region_in_the_url_goes_before_that_of_the_environment(
+    s3: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_object_store(f"{s3}?region=eu-west-3")
+    assert isinstance(store, S3Objects)
+    assert store.region == "eu-west-3"
+    store.put("a/b", b"x")
+    assert open_object_store(s3).keys() == ["a/b"]
+
+
+def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path: Path) -> None:
+    store = open_object_store(tmp_path.as_uri())
+    (tmp_path / ".mlcd").rmdir()
+    (tmp_path / ".mlcd").symlink_to("/sys/kernel")  # not even root may make files there
+    with pytest.raises(ObjectRefused):
+        store.put("a", b"x")
+
+
 def test_a_folder_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ObjectError):
@@ -151,3 +204,18 @@ def test_keys_stay_inside_the_folder(tmp_path: Path, key: str) -> None:
 def test_what_is_no_object_store_is_refused(url: str) -> None:
     with pytest.raises(UserError, match="no object store"):
         open_object_store(url)
+
+
+def test_links_in_a_folder_of_objects_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret")
+    store = open_object_store((tmp_path / "objects").as_uri())
+    store.put("reports/0", b"1")
+    (tmp_path / "objects" / "reports" / "1").symlink_to(tmp_path / "key")
+    (tmp_path / "objects" / "outside").symlink_to(tmp_path)
+    assert store.keys() == ["reports/0"]
+    for key in ("reports/1", "outside/key"):
+        with pytest.raises(ObjectNotFound):
+            store.get(key)
+        with pytest.raises(ObjectNotFound):
+            store.download(key, tmp_path / "here")
+    assert not (tmp_path / "here").exists()

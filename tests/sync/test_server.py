@@ -97,3 +97,10 @@ def test_large_values_travel_between_arrays() -> None:
         assert found[1] is None
         assert found[3] == [None, sent[:3].tobytes()]
         flows.close()
+
+
+def test_servers_answer_at_their_sockets_in_the_file_system() -> None:
+    with start_servers(memory_mb=16) as running:
+        connection = Connection(running.socket_url)
+        assert connection.ask("PING") == b"PONG"
+        connection.close()

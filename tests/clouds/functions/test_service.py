@@ -7,7 +7,11 @@ import json
 import os
 import re
 import signal
+import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,7 +19,9 @@ from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConn
 
 from clouds.functions.service_tools import Service, wait_until
 from mlcd.clouds.functions.service.callers import owner_of
+from mlcd.clouds.functions.service.isolation import why_not
 from mlcd.clouds.functions.service.starting import running_url
+from mlcd.clouds.local.preparation import free_ports
 from mlcd.clouds.tasks.processes import birth, marked_tasks
 
 ECHO = "def handle(event, context):\n    return {'got': event, 'id': context.aws_request_id}\n"
@@ -157,6 +163,78 @@ def test_no_more_run_at_once_than_the_account_allows(tmp_path: Path) -> None:
         wait_until((tmp_path / "pid").exists)
         with pytest.raises(service.client.exceptions.TooManyRequestsException):
             service.invoke("sleep", event)
+    finally:
+        service.end()
+
+
+LISTEN = """
+import pathlib, socket, time
+def handle(event, context):
+    server = socket.create_server(('0.0.0.0', event['port']))
+    own = socket.create_connection(('127.0.0.1', event['port']), timeout=5)
+    pathlib.Path(event['ready']).touch()
+    while not pathlib.Path(event['over']).exists():
+        time.sleep(0.05)
+    return 'reached itself'
+"""
+CONNECT = """
+import socket
+def handle(event, context):
+    try:
+        socket.create_connection(('127.0.0.1', event['port']), timeout=5)
+    except OSError as error:
+        return str(error)
+    return 'reached'
+"""
+FETCH = """
+import os, urllib.request
+def handle(event, context):
+    for name in ('NO_PROXY', 'no_proxy'):  # what is on this computer is elsewhere for a function
+        os.environ.pop(name)
+    by_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({'http': os.environ['MLCD_PROXY']}))
+    return by_proxy.open(event['url'], timeout=20).read().decode()
+"""
+
+
+@pytest.mark.skipif(bool(why_not()), reason=f"functions cannot have networks of their own: {why_not()}")
+def test_functions_cannot_reach_each_other(service: Service, tmp_path: Path) -> None:
+    service.create("listen", LISTEN, Timeout=30)
+    service.create("connect", CONNECT)
+    port = free_ports(1)
+    event = {"port": port, "ready": str(tmp_path / "ready"), "over": str(tmp_path / "over")}
+    with ThreadPoolExecutor() as pool:
+        listening = pool.submit(service.invoke, "listen", json.dumps(event).encode())
+        wait_until((tmp_path / "ready").exists)
+        answer = service.invoke("connect", json.dumps({"port": port}).encode())
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.1", port), timeout=5)
+        (tmp_path / "over").touch()
+        assert json.loads(listening.result()["Payload"]) == "reached itself"
+    assert "refused" in json.loads(answer["Payload"])
+
+
+@pytest.mark.skipif(bool(why_not()), reason=f"functions cannot have networks of their own: {why_not()}")
+def test_functions_get_out_by_http(service: Service) -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(f"this is {self.path}".encode())
+
+    service.create("fetch", FETCH)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/data?part=1"
+        answer = service.invoke("fetch", json.dumps({"url": url}).encode())
+        server.shutdown()
+    assert json.loads(answer["Payload"]) == "this is /data?part=1"
+
+
+def test_without_networks_of_their_own_functions_run_all_the_same(tmp_path: Path) -> None:
+    service = Service(tmp_path / "service", isolate=False)
+    try:
+        service.create("echo", ECHO)
+        assert json.loads(service.invoke("echo", b'{"x": 1}')["Payload"])["got"] == {"x": 1}
     finally:
         service.end()
 

@@ -21,12 +21,14 @@ import numpy as np
 import pytest
 
 from clouds.functions.task_tools import Field, log_of
-from mlcd.clouds.functions.files import task_files
+from mlcd.clouds.functions.files import Spec, task_files
 from mlcd.clouds.tasks.processes import marked, seen
 from mlcd.core.task import Task, TaskState
+from mlcd.errors import CloudError
+from mlcd.settings import FunctionsSettings
 from mlcd.sync import start_servers
 from mlcd.sync.resp import Connection
-from mlcd.worker.checkpoints import newest_intact
+from mlcd.worker.checkpoints import complete_checkpoints, newest_intact
 
 PROGRAM = Path(__file__).with_name("numpy_program.py")
 
@@ -219,10 +221,54 @@ def test_a_program_that_saves_nothing_in_a_whole_function_is_told(fields: Any) -
 
 
 def test_a_scheduler_that_cannot_begin_is_told_and_not_started_again_and_again(fields: Any) -> None:
-    field = fields(objects="ftp://nowhere")
-    status = field.run(field.task("true"))
+    field = fields()
+    task = field.task("true")
+    files = task_files(field.cloud.home, task.id)
+    files.root.mkdir(parents=True)
+    files.write_secrets({})
+    files.write_settings(FunctionsSettings(objects="ftp://nowhere"))
+    files.write_spec(Spec(task, field.deployment(), str(field.cloud.home), time.time()))
+    status = field.wait(task.id)
     assert status.state is TaskState.FAILED
     assert "no object store" in status.reason
+
+
+def test_an_object_store_that_cannot_be_written_to_is_refused_before_anything_is_paid(
+    fields: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "in-the-way").write_text("no folder")
+    field = fields(objects=(tmp_path / "in-the-way").as_uri())
+    with pytest.raises(CloudError, match="The object store cannot be used"):
+        field.launch(field.task("true"))
+    assert list(field.cloud.owned()) == []
+
+
+def test_an_object_store_that_turns_read_only_is_no_loss_of_functions(fields: Any, tmp_path: Path) -> None:
+    field = fields(lost_seconds=10.0)
+    task = training(field, tmp_path, STEPS="80", PAUSE="0.2")
+    handle = field.launch(task)
+    field.wait(handle, lambda status: status.progress.steps >= 4)
+    drafts = field.cloud.home / "objects" / "task-1" / ".mlcd"
+    drafts.rename(drafts.with_name(".aside"))  # objects can still be read, and none can be written
+    drafts.write_text("no folder")
+    time.sleep(12.0)  # longer than a function may be silent
+    drafts.unlink()
+    drafts.with_name(".aside").rename(drafts)
+    status = field.wait(handle)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    assert (field.state(handle).losses, field.state(handle).generation) == (0, 1)
+
+
+def test_lost_functions_are_told(fields: Any, tmp_path: Path) -> None:
+    field = fields()
+    task = training(field, tmp_path, STEPS="30", PAUSE="0.2")
+    handle = field.launch(task)
+    field.wait(handle, lambda status: status.progress.steps >= 7)
+    kill_one(field, random.Random(1))
+    status = field.wait(handle)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    (note,) = status.notes
+    assert note.startswith("lost: rank 0")
 
 
 def test_what_the_program_hands_back_comes_home(fields: Any, tmp_path: Path) -> None:
@@ -263,6 +309,46 @@ def test_checkpoints_of_earlier_attempts_are_gone_on_from(fields: Any, tmp_path:
     newest = newest_intact(Path(task.checkpoints))
     assert newest is not None
     assert int(np.load(newest.path / "state.npz")["step"]) == 20
+
+
+SAVES_BY_ITSELF = """
+import os, pathlib, time
+import mlcd
+place = pathlib.Path("kept/state")
+done = int(place.read_text()) if place.exists() else 0
+for number, batch in enumerate(mlcd.steps([[0] * 10] * ((1500 - done) // 10))):
+    time.sleep(0.01)
+    done += 10
+    if number % 50 == 37:
+        os.makedirs("kept", exist_ok=True)
+        pathlib.Path("kept/draft").write_text(str(done))
+        os.replace("kept/draft", "kept/state")
+        time.sleep(0.3)
+time.sleep(2.5)
+"""
+
+
+def test_what_a_program_saves_by_itself_gets_the_count_at_its_save(fields: Any, tmp_path: Path) -> None:
+    field = fields()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "train.py").write_text(SAVES_BY_ITSELF)
+    task = field.task("python train.py", workdir=str(tmp_path / "work"), checkpoint_path="kept")
+    status = field.run(task)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    found = complete_checkpoints(Path(task.checkpoints))
+    assert found
+    assert [one.facts.samples for one in found] == [float((one.path / "state").read_text()) for one in found]
+    assert status.progress.samples == 1500
+
+
+def test_what_a_program_has_opened_and_not_yet_written_is_not_committed(fields: Any) -> None:
+    field = fields()
+    save = "mkdir kept; exec 3> kept/weights; sleep 3; echo weights >&3; exec 3>&-; sleep 3"
+    task = field.task(save, checkpoint_path="kept")
+    status = field.run(task)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    found = complete_checkpoints(Path(task.checkpoints))
+    assert [(one.path / "weights").read_text() for one in found] == ["weights\n"]
 
 
 def children(pid: int) -> list[int]:

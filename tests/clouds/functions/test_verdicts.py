@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from mlcd.clouds.functions.counting import CountedObjects
+from mlcd.clouds.functions.courier import Courier
 from mlcd.clouds.functions.files import Spec, State, Stint
 from mlcd.clouds.functions.hearing import hear_answer, hear_report
-from mlcd.clouds.functions.homecoming import restarted, shifted
+from mlcd.clouds.functions.homecoming import Home, restarted, shifted
 from mlcd.clouds.functions.lambdas import Answer
-from mlcd.clouds.functions.orders import Report
+from mlcd.clouds.functions.orders import Event, Report, read_report, report_key
 from mlcd.clouds.functions.verdicts import Again, Finish, Scene, Wait, decide
 from mlcd.core.machines import Deployment, InstanceType, Offer
-from mlcd.core.task import Task, TaskKind, TaskState
+from mlcd.core.task import Refusal, Task, TaskFolder, TaskKind, TaskState
+from mlcd.sync import open_object_store
 
 NOW = 1000.0
 SPEC = Spec(
@@ -100,6 +104,15 @@ def test_a_parameter_store_that_died_is_nobodys_fault_and_a_full_one_is_named() 
     assert "functions.store_memory_mb" in verdict.reason
 
 
+def test_a_function_that_may_not_write_to_the_object_store_is_not_invoked_again() -> None:
+    state = State(1, "b", generation=1, stints=(stint(0), stint(1)))
+    payload = {"generation": 0, "problem": "the object store failed", "refused": "It refuses 'reports/1'."}
+    after = hear_answer(state, "i1", Answer(payload, billed_seconds=0.2), {})
+    verdict = decide(scene(*after.stints))
+    assert isinstance(verdict, Finish)
+    assert (verdict.refused, "It refuses 'reports/1'." in verdict.reason) == (Refusal.USER, True)
+
+
 def test_the_tasks_own_limit_ends_it() -> None:
     assert decide(scene(ended(0, asked="limit"), stint(1))) == Finish(TaskState.STOPPED, "time limit")
 
@@ -109,6 +122,32 @@ def test_an_answer_that_broke_off_is_an_error_and_costs_what_was_billed() -> Non
     after = hear_answer(state, "i1", Answer({}, "signal: killed", billed_seconds=7.5), {})
     assert (after.stints[1].error, after.stints[1].seconds(NOW)) == ("signal: killed", 7.5)
     assert hear_answer(state, "unknown", Answer({}), {}) == state
+
+
+def test_a_function_costs_from_its_begin_and_the_bill_never_shrinks() -> None:
+    state = State(1, "b", started_at=900.0, generation=1, stints=(stint(0, running_at=None, heard_at=900.0),))
+    assert state.seconds(950.0) == 0.0  # it waits for room
+    begun = hear_report(state, 0, Report(951.0, "fetching", began_at=950.0), SPEC)
+    assert (begun.started_at, begun.seconds(960.0)) == (950.0, 10.0)
+    over = hear_answer(begun, "i0", Answer({}, billed_seconds=10.2), {})
+    assert (over.seconds(NOW), over.stints[0].ended_at) == (10.2, 960.2)
+
+
+def test_a_function_that_was_ready_before_it_was_asked_for_costs_from_then_on() -> None:
+    state = State(1, "b", started_at=900.0, generation=1, stints=(stint(0),))
+    assert hear_report(state, 0, Report(951.0, "fetching", began_at=800.0), SPEC).started_at == 900.0
+
+
+def test_a_function_costs_no_more_than_the_time_that_it_may_run() -> None:
+    asleep = stint(0, began_at=900.0, most_seconds=300.0)
+    assert State(1, "b", generation=1, stints=(asleep,)).seconds(NOW + 10 * 3600.0) == 300.0
+    assert asleep.seconds_if_over(NOW + 10 * 3600.0) == 300.0
+
+
+def test_a_function_that_was_never_heard_of_is_paid_since_its_invocation() -> None:
+    state = State(1, "b", started_at=900.0, generation=1, stints=(stint(0, running_at=None),))
+    given_up = state.with_stint(stint(0, invocation="i7", generation=2, invoked_at=930.0))
+    assert given_up.seconds(930.0) == 30.0
 
 
 def test_one_that_ends_in_an_older_generation_has_to_be_invoked_anew() -> None:
@@ -143,6 +182,32 @@ def test_what_is_done_again_after_a_restart_is_not_counted_twice() -> None:
     text, state = shifted(line_of(96, "a") + line_of(8, "b") + line_of(40, "b"), 0, state)
     assert counted(text) == [0.0, 24.0]  # late words of the old process are left out
     assert state.count_of(0).before_samples + state.count_of(0).samples == 64 + 40
+
+
+def test_what_comes_late_of_a_program_that_was_never_heard_of_is_not_counted(tmp_path: Path) -> None:
+    home = Home(TaskFolder(tmp_path), tmp_path / "kept", 1)
+    home.make()
+    state = restarted(State(1, "b", generation=1, stints=(stint(0),)), 1, samples=0.0)
+    state = replace(state, generation=2)
+    state = home.take(state, stint(0), Report(NOW, "running", generation=1, progress=line_of(8, "a")))
+    state = home.take(state, stint(0), Report(NOW, "running", generation=2, progress=line_of(16, "b")))
+    assert counted((tmp_path / "progress" / "rank-0.jsonl").read_text()) == [16.0]
+
+
+def test_the_last_words_of_a_program_go_with_its_own_generation(tmp_path: Path) -> None:
+    objects = CountedObjects(open_object_store((tmp_path / "objects").as_uri()))
+    progress = tmp_path / "rank-0.jsonl"
+    event = Event(objects.url, "t", 0, "i1", "true")
+    courier = Courier(objects, event, tmp_path / "log", progress, lambda: (0.0, 0.0))
+    courier.next_program(1)
+    progress.write_text(line_of(8, "a"))
+    courier.next_program(2)
+    with progress.open("a") as file:
+        file.write(line_of(16, "b"))
+    assert courier.deliver()
+    reports = [read_report(objects.get(report_key(0, "i1", number))) for number in range(3)]
+    found = [(report.generation, counted(report.progress)) for report in reports]
+    assert found == [(0, []), (1, [8.0]), (2, [16.0])]
 
 
 def test_what_had_not_been_counted_before_a_restart_is_added() -> None:

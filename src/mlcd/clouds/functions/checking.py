@@ -7,28 +7,35 @@ functions at once, the object store and the parameter store. What is missing is 
 from __future__ import annotations
 
 import importlib.util
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.functions.lambdas import Lambdas, translated
+from mlcd.clouds.functions.lambdas import PREFIX, Lambdas, translated
+from mlcd.clouds.functions.libraries import python_of
+from mlcd.clouds.functions.offers import LARGEST_MB
+from mlcd.clouds.functions.service import isolation
 from mlcd.clouds.functions.service.starting import ServiceSettings, service_url
+from mlcd.clouds.functions.stores import objects_url
 from mlcd.core.view import Finding
 from mlcd.errors import CloudError, MlcdError, UserError
 from mlcd.settings import FunctionsSettings
 from mlcd.sync import open_object_store, start_servers
 
 INSTALL = "pip install 'mlcd[functions]'"
-POLICY = "docs/how-to/functions.md lists the permissions as a policy to attach."
-ACTIONS = (
+POLICY = "docs/how-to/functions.md has the policy to attach."
+ON_FUNCTIONS = (
     "lambda:CreateFunction",
     "lambda:GetFunction",
     "lambda:InvokeFunction",
-    "lambda:ListFunctions",
     "lambda:DeleteFunction",
-    "iam:PassRole",
 )
+ON_ACCOUNT = ("lambda:ListFunctions", "lambda:GetAccountSettings")
+ON_ROLE = ("iam:PassRole",)
+ON_OBJECTS = ("s3:GetObject", "s3:PutObject", "s3:DeleteObject")
+ON_BUCKET = ("s3:ListBucket",)
 
 
 def check_functions(settings: FunctionsSettings, home: Path) -> Iterator[Finding]:
@@ -43,8 +50,21 @@ def _check_here(settings: FunctionsSettings, home: Path) -> Iterator[Finding]:
             f"package {package}", there, "installed" if there else "missing", "" if there else INSTALL
         )
     yield _found("function service", lambda: service_url(home / "service", ServiceSettings(idle_seconds=5.0)))
+    yield _network(settings)
     yield _found("parameter store", lambda: _try_servers(settings))
     yield _found("object store", lambda: _try_objects(settings, home))
+
+
+def _network(settings: FunctionsSettings) -> Finding:
+    """Whether functions here are as far apart as at AWS; where not, they train all the same."""
+    why = isolation.why_not() if settings.isolate else "functions.isolate is off"
+    if not why:
+        return Finding("networks", True, "each function has one of its own, as at AWS")
+    return Finding(
+        "networks",
+        True,
+        f"functions here reach each other ({why}): programs that connect them are refused",
+    )
 
 
 def _check_aws(settings: FunctionsSettings, home: Path) -> Iterator[Finding]:
@@ -53,12 +73,17 @@ def _check_aws(settings: FunctionsSettings, home: Path) -> Iterator[Finding]:
     yield who
     if not who.ok:
         return
-    yield _found("role", lambda: _role(settings))
+    role = _found("role", lambda: _role(settings))
+    yield role
     yield from _permissions(settings, who.detail)
+    if role.ok:
+        yield from _role_permissions(settings, role.detail)
     yield _found("functions at once", lambda: _concurrency(settings))
+    yield _found("memory of a function", lambda: _memory(settings))
+    yield _found("network", lambda: _vpc(settings))
     yield _found("object store", lambda: _try_objects(settings, home))
     yield _found("parameter store", lambda: _parameters(settings))
-    yield _package(settings)
+    yield _found("package", lambda: _package(settings))
 
 
 def _identity(settings: FunctionsSettings) -> str:
@@ -83,21 +108,58 @@ def _role(settings: FunctionsSettings) -> str:
 
 def _permissions(settings: FunctionsSettings, arn: str) -> Iterator[Finding]:
     """Asked of IAM's own simulator, so that nothing is made for the sake of the question."""
+    yield from _simulated(settings, principal_of(arn), needed_by_caller(settings, arn), "")
+
+
+def _role_permissions(settings: FunctionsSettings, role: str) -> Iterator[Finding]:
+    """What the functions themselves may do."""
+    yield from _simulated(settings, role, _on_objects(settings), "the role's ")
+
+
+def needed_by_caller(settings: FunctionsSettings, arn: str) -> dict[str, tuple[str, ...]]:
+    """Resource → the actions that whoever runs mlcd needs on it: a policy may allow them there and nowhere else."""
+    functions = f"arn:aws:lambda:{settings.region}:{arn.split(':')[4]}:function:{PREFIX}check"
+    role = {settings.role: ON_ROLE} if settings.role else {}
+    return {functions: ON_FUNCTIONS, "*": ON_ACCOUNT, **role, **_on_objects(settings)}
+
+
+def _on_objects(settings: FunctionsSettings) -> dict[str, tuple[str, ...]]:
+    if not settings.objects.startswith("s3://"):
+        return {}
+    place = settings.objects.removeprefix("s3://").partition("?")[0].rstrip("/")
+    bucket = place.partition("/")[0]
+    return {f"arn:aws:s3:::{place}/check": ON_OBJECTS, f"arn:aws:s3:::{bucket}": ON_BUCKET}
+
+
+def principal_of(arn: str) -> str:
+    """Whose policies count: of a session with an assumed role, that role's."""
+    found = re.fullmatch(r"arn:aws:sts::(\d+):assumed-role/([^/]+)/.*", arn)
+    return f"arn:aws:iam::{found[1]}:role/{found[2]}" if found else arn
+
+
+def _simulated(
+    settings: FunctionsSettings, principal: str, needed: Mapping[str, tuple[str, ...]], whose: str
+) -> Iterator[Finding]:
     try:
         with translated():
-            answer = _client("iam", settings).simulate_principal_policy(
-                PolicySourceArn=arn, ActionNames=list(ACTIONS)
-            )
+            client = _client("iam", settings)
+            answers = [
+                client.simulate_principal_policy(
+                    PolicySourceArn=principal, ActionNames=list(actions), ResourceArns=[resource]
+                )["EvaluationResults"]
+                for resource, actions in needed.items()
+            ]
     except MlcdError as error:
-        yield Finding("permissions", False, f"not known: {error.message}", POLICY)
+        yield Finding(f"{whose}permissions", False, f"not known: {error.message}", POLICY)
         return
-    yield from permission_findings(answer["EvaluationResults"])
+    for answer in answers:
+        yield from permission_findings(answer, whose)
 
 
-def permission_findings(results: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
+def permission_findings(results: Iterable[Mapping[str, Any]], whose: str = "") -> Iterator[Finding]:
     """The simulator's answers in our words."""
     for result in results:
-        name, allowed = str(result["EvalActionName"]), result["EvalDecision"] == "allowed"
+        name, allowed = f"{whose}{result['EvalActionName']}", result["EvalDecision"] == "allowed"
         yield Finding(name, allowed, "allowed" if allowed else "missing", "" if allowed else POLICY)
 
 
@@ -111,14 +173,25 @@ def _concurrency(settings: FunctionsSettings) -> str:
     return f"{limit} allowed"
 
 
+def _memory(settings: FunctionsSettings) -> str:
+    limit = Lambdas(settings, Path()).memory_limit()
+    if limit < LARGEST_MB:
+        return f"up to {limit:,} MB; AWS support raises that to {LARGEST_MB:,} MB"
+    return f"up to {limit:,} MB"
+
+
+def _vpc(settings: FunctionsSettings) -> str:
+    return "in your VPC" if Lambdas(settings, Path()).network() else "AWS's own, in no VPC"
+
+
 def _try_objects(settings: FunctionsSettings, home: Path) -> str:
     """Write, read and remove a small object."""
     if settings.endpoint == "aws" and not settings.objects.startswith("s3://"):
         raise UserError(
             "Functions at AWS need an object store.", "Set functions.objects to s3://BUCKET/PREFIX."
         )
-    objects = open_object_store(settings.objects or (home / "objects").absolute().as_uri())
-    key, data = f"check/{uuid.uuid4().hex}", b"mlcd"
+    objects = open_object_store(objects_url(settings, home, "check"))
+    key, data = uuid.uuid4().hex, b"mlcd"
     objects.put(key, data)
     there = objects.get(key)
     objects.delete(key)
@@ -150,14 +223,11 @@ def _try_servers(settings: FunctionsSettings) -> str:
         return "starts on demand"
 
 
-def _package(settings: FunctionsSettings) -> Finding:
+def _package(settings: FunctionsSettings) -> str:
     if settings.image:
-        return Finding("package", True, f"image {settings.image}")
-    return Finding(
-        "package",
-        True,
-        "a zip with NumPy alone",
-        "A program that needs a framework needs an image: see functions.image in docs/how-to/functions.md.",
+        return f"image {settings.image}"
+    return (
+        f"a zip with NumPy alone, for Python {python_of(settings.runtime)}; a framework needs functions.image"
     )
 
 

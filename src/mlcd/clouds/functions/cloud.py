@@ -6,13 +6,18 @@ import os
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 from mlcd.clouds.functions.files import Spec, State, TaskFiles, task_files
-from mlcd.clouds.functions.lambdas import Lambdas, Listed, function_name
+from mlcd.clouds.functions.lambdas import Lambdas, Listed, function_name, too_much_memory
 from mlcd.clouds.functions.launching import ensure_scheduler
-from mlcd.clouds.functions.offers import MOST_FUNCTIONS, make_offers
-from mlcd.clouds.functions.prices import Prices, list_prices
-from mlcd.clouds.tasks.files import working_folder
+from mlcd.clouds.functions.offers import LARGEST_MB, MOST_FUNCTIONS, Terms, make_offers, memory_of
+from mlcd.clouds.functions.prices import prices_of
+from mlcd.clouds.functions.ranks import margin_seconds, tick_seconds
+from mlcd.clouds.functions.reaching import refuse_connecting_program
+from mlcd.clouds.functions.stores import bills_requests, check_writable, objects_url
+from mlcd.clouds.tasks.files import working_folder, write_atomically
 from mlcd.clouds.tasks.processes import alive
 from mlcd.clouds.tasks.telling import Narrator
 from mlcd.core.clock import Clock, SystemClock
@@ -24,6 +29,8 @@ from mlcd.settings import Settings
 
 COLD_START_SECONDS = 3.0  # a function with a handler; the program's own start comes on top
 PROGRAM_START_SECONDS = 5.0
+NEW_ACCOUNT_MB = 3008  # a function of that size may be had in every account
+LIMIT_HOLDS_SECONDS = 24 * 3600.0  # an account's limit may be raised
 
 
 class FunctionsCloud:
@@ -44,8 +51,7 @@ class FunctionsCloud:
     def offers(self) -> Sequence[Offer]:
         """Every memory size, as many functions as a task may have."""
         most = min(self._settings.most, MOST_FUNCTIONS, self._settings.concurrency)
-        region = self._settings.region if self._settings.endpoint else ""
-        return list(make_offers(region, self._prices(), most))
+        return list(make_offers(self._terms(most)))
 
     def expected_probe(self, measuring_seconds: float) -> ProbeTime:
         """A cold start, the program's start, unknown as yet, and the measuring."""
@@ -58,11 +64,14 @@ class FunctionsCloud:
     def launch(self, task: Task, deployment: Deployment, secrets: Mapping[str, str]) -> Handle:
         """Start a scheduler for the task, unless it ever had one that saw it to its end."""
         _check_capacity(deployment)
+        refuse_connecting_program(task, deployment, self._settings)
+        self._check_memory(memory_of(deployment.offer))
         files = task_files(self.home, task.id)
         try:
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)  # orders and settings hold passwords
             files.root.mkdir(parents=True, exist_ok=True)
             if files.read_spec() is None:
+                check_writable(objects_url(self._settings, self.home, task.id))
                 working_folder(task, files).root.mkdir(parents=True, exist_ok=True)
                 files.write_secrets(secrets)
                 files.write_settings(self._settings)
@@ -113,27 +122,68 @@ class FunctionsCloud:
     def close(self) -> None:
         """Nothing to let go of; what runs goes on."""
 
-    def _prices(self) -> Prices:
-        listed, settings = list_prices(self._settings.region), self._settings
-        return Prices(
-            settings.usd_per_gb_second or listed.usd_per_gb_second,
-            settings.usd_per_million_requests or listed.usd_per_million_requests,
+    def _terms(self, most: int) -> Terms:
+        settings, prices = self._settings, prices_of(self._settings)
+
+        def extras_usd_per_hour(memory_mb: int) -> float:
+            reports = prices.reports_usd_per_hour(tick_seconds(settings, memory_mb))
+            return (reports if bills_requests(settings) else 0.0) + prices.disk_usd_per_hour(settings.disk_mb)
+
+        return Terms(
+            region=settings.region if settings.endpoint else "",
+            prices=prices,
+            most=most,
+            extras_usd_per_hour=extras_usd_per_hour,
+            lifetime_seconds=settings.duration_seconds - margin_seconds(settings),
+            most_memory_mb=self._known_limit() or LARGEST_MB,
         )
+
+    def _check_memory(self, memory_mb: int) -> None:
+        """Refuse a function that the account may not have, before anything is uploaded or paid for."""
+        if not self._settings.endpoint or memory_mb <= NEW_ACCOUNT_MB:
+            return
+        limit = self._known_limit()
+        if limit is None:
+            limit = self._lambdas.memory_limit()
+            self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(self._limit_file, str(limit))
+        if memory_mb > limit:
+            raise too_much_memory(memory_mb, limit)
+
+    def _known_limit(self) -> int | None:
+        """What the account said lately; None: it was not asked, or long ago."""
+        try:
+            asked_at = self._limit_file.stat().st_mtime
+            limit = int(self._limit_file.read_text())
+        except (OSError, ValueError):
+            return None
+        return limit if self.clock.now() - asked_at < LIMIT_HOLDS_SECONDS else None
+
+    @property
+    def _limit_file(self) -> Path:
+        return self.home / f"memory-limit-{self._settings.region}"
 
     def _tell(self, files: TaskFiles, spec: Spec, state: State) -> TaskStatus:
         charges = self._charges(spec.deployment, state)
-        return self._narrator.tell(spec, working_folder(spec.task, files), state, charges)
+        told = self._narrator.tell(spec, working_folder(spec.task, files), state, charges)
+        return replace(told, notes=state.notes, refused=state.refused, hint=state.hint)
 
     def _charges(self, deployment: Deployment, state: State) -> tuple[Charge, ...]:
-        """The time of all functions, the requests, and, for information, what of the time was spent on starting."""
+        """The time of all functions, requests and stores, and, for information, what of the time went into starts."""
         if state.started_at is None:
             return ()
-        seconds = state.seconds(self.clock.now())
+        now, prices = self.clock.now(), prices_of(self._settings)
+        seconds = state.seconds(now)
         usd = seconds * deployment.offer.usd_per_hour / 3600.0
+        whole = max(0.0, (state.ended_at if state.ended_at is not None else now) - state.started_at)
+        store_usd = deployment.offer.store_usd_per_hour * whole / 3600.0
+        objects_usd = prices.objects_usd(*state.requests) if bills_requests(self._settings) else 0.0
         starting = f"of that, {state.starts} starts to the first step"
         return (
             Charge(f"{deployment.nodes} × {deployment.offer.name}", seconds / deployment.nodes, usd),
-            Charge("requests", 0.0, self._prices().requests_usd(state.invocations)),
+            Charge("requests", 0.0, prices.requests_usd(state.invocations)),
+            *([Charge("requests to S3", 0.0, objects_usd)] if objects_usd else []),
+            *([Charge("parameter store", whole, store_usd)] if deployment.nodes > 1 and store_usd else []),
             *([Charge(starting, state.init_seconds / deployment.nodes, 0.0)] if state.starts else []),
         )
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mlcd.clouds.functions.counting import CountedObjects
 from mlcd.clouds.functions.orders import Event, Report, report_key, to_bytes
-from mlcd.sync import ObjectError, ObjectStore
+from mlcd.sync import ObjectError, ObjectRefused
 
 _MOST_BYTES = 1 << 20  # of a log in one report; the rest comes with the next
 
@@ -37,6 +39,11 @@ class Tail:
         """What was peeked at has been delivered."""
         self._offset += self._ahead
 
+    def skip(self) -> None:
+        """Leave out what has not been delivered."""
+        with suppress(OSError):
+            self._offset = self._file.stat().st_size
+
     _ahead = 0
 
 
@@ -44,7 +51,7 @@ class Courier:
     """Numbers the reports of one invocation; what cannot be delivered goes with the next."""
 
     def __init__(
-        self, objects: ObjectStore, event: Event, log: Path, progress: Path, usage: Callable[[], Any]
+        self, objects: CountedObjects, event: Event, log: Path, progress: Path, usage: Callable[[], Any]
     ) -> None:
         self._objects = objects
         self._event = event
@@ -53,13 +60,16 @@ class Courier:
         self._usage = usage
         self._facts = Report(at=0.0, phase="fetching")
         self._number = 0
+        self.refused = ""  # how the object store refused the last report
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
 
     def start(self) -> None:
-        """Report now, and again at every tick."""
+        """Report now, and again at every tick; a store that we may not write to is an error at once."""
         self.deliver()
+        if self.refused:
+            raise ObjectRefused(self.refused)
         self._thread.start()
 
     def tell(self, **facts: Any) -> None:
@@ -71,16 +81,30 @@ class Courier:
         """Ship what is new; False: the object store does not take it now."""
         with self._lock:
             report = replace(
-                self._facts, at=time.time(), log=self._log.peek(), progress=self._progress.peek()
+                self._facts,
+                at=time.time(),
+                log=self._log.peek(),
+                progress=self._progress.peek(),
+                reads=self._objects.reads,
+                writes=self._objects.writes + 1,
             )
             try:
                 self._objects.put(self._key(), to_bytes(report))
-            except ObjectError:
+            except ObjectError as error:
+                self.refused = error.message if isinstance(error, ObjectRefused) else ""
                 return False
+            self.refused = ""
             self._log.move()
             self._progress.move()
             self._number += 1
             return True
+
+    def next_program(self, generation: int) -> None:
+        """Ship the last words of a program that has ended; what is reported from now on is the next one's."""
+        self.deliver()
+        with self._lock:
+            self._progress.skip()
+            self._facts = replace(self._facts, generation=generation)
 
     def finish(self, patience_seconds: float, **facts: Any) -> bool:
         """The last report, tried again for a while; whether it has arrived."""
@@ -92,7 +116,7 @@ class Courier:
             if not self.deliver():
                 time.sleep(0.2)
         self.tell(**facts)
-        while not (arrived := self.deliver()) and time.monotonic() < give_up_at:
+        while not (arrived := self.deliver()) and not self.refused and time.monotonic() < give_up_at:
             time.sleep(0.2)
         return arrived
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mlcd.clouds.tasks.files import Files, task_root
 from mlcd.core.machines import Deployment
 from mlcd.core.progress import Usage
 from mlcd.core.serial import to_json
-from mlcd.core.task import Task, TaskState
+from mlcd.core.task import Refusal, Task, TaskState
 from mlcd.settings import FunctionsSettings
+
+LONGEST_SECONDS = 900.0  # that Lambda lets a function run
 
 
 @dataclass(frozen=True)
@@ -32,19 +34,24 @@ class Stint:
     generation: int  # in which it was invoked
     invoked_at: float
     heard_at: float  # its last sign of life, by the scheduler's clock
+    most_seconds: float = LONGEST_SECONDS  # that the service lets it run
     reports: int = 0  # read so far
     phase: str = ""  # as it reports itself; see orders.Report
+    began_at: float | None = None  # by its first report: waiting for room or for the service is not billed
     running_at: float | None = None
     stepped_generation: int = -1  # the newest in which its program has made a step
     started_generation: int = -1  # the newest in which its program was started
     exit_code: int | None = None
     asked: str = ""
     problem: str = ""
+    refused: str = ""  # how the object store refused what it wrote
     error: str = ""  # what the service says of an invocation that broke off
     full: bool = False  # it had no memory left
     ended_at: float | None = None
     billed_seconds: float | None = None
     memory_mb: float = 0.0
+    reads: int = 0  # of the object store, as it reported
+    writes: int = 0
 
     @property
     def ended(self) -> bool:
@@ -52,10 +59,25 @@ class Stint:
         return self.ended_at is not None
 
     def seconds(self, now: float) -> float:
-        """What is billed of it so far."""
+        """What is billed of it so far; one that ended without a word may have run since it was invoked.
+
+        However late it is heard of, none runs longer than it may.
+        """
         if self.billed_seconds is not None:
             return self.billed_seconds
-        return max(0.0, (self.ended_at if self.ended_at is not None else now) - self.invoked_at)
+        if self.ended_at is None and self.began_at is None:
+            return 0.0
+        until = now if self.ended_at is None else self.ended_at
+        return min(self.most_seconds, max(0.0, until - self.billed_from))
+
+    def seconds_if_over(self, now: float) -> float:
+        """What is billed of it where it is given up now, heard of or not."""
+        return (self if self.ended else replace(self, ended_at=now)).seconds(now)
+
+    @property
+    def billed_from(self) -> float:
+        """When it began, as far as it is known."""
+        return self.invoked_at if self.began_at is None else self.began_at
 
 
 @dataclass(frozen=True)
@@ -94,17 +116,31 @@ class State:
     stints: tuple[Stint, ...] = ()  # the newest of each rank
     invocations: int = 0
     billed_seconds: float = 0.0  # of all stints before those
+    reads: int = 0  # of the object store: by all stints before those, and by the scheduler
+    writes: int = 0
     restarts: int = 0  # generations after the first, for whatever reason
     losses: int = 0  # functions that failed, were lost or straggled
     starts: int = 0  # of programs that came to their first step
     init_seconds: float = 0.0  # from each of these starts to the first step
     home_checkpoint: str = ""  # the newest that has come home
     vain: int = 0  # restarts in a row without a newer checkpoint
+    refused: Refusal | None = None  # why it could not be started, where that is no fault of the program
+    hint: str = ""  # what to do about that
+    notes: tuple[str, ...] = ()  # functions that were lost on the way, in words
     counts: tuple[Count, ...] = ()  # of each rank
+    sizes: dict[str, int] = field(
+        default_factory=dict
+    )  # of the logs and progress files, as far as reports were read
 
     def seconds(self, now: float) -> float:
         """Billed so far, over all functions."""
         return self.billed_seconds + sum(stint.seconds(now) for stint in self.stints)
+
+    @property
+    def requests(self) -> tuple[int, int]:
+        """Reads and writes of the object store so far, by everybody."""
+        reads = self.reads + sum(stint.reads for stint in self.stints)
+        return reads, self.writes + sum(stint.writes for stint in self.stints)
 
     def count_of(self, rank: int) -> Count:
         """What a rank has counted."""
@@ -122,9 +158,15 @@ class State:
         before = [
             each for each in self.stints if each.rank == stint.rank and each.invocation != stint.invocation
         ]
-        cost = sum(each.seconds(stint.invoked_at) for each in before)
+        cost = sum(each.seconds_if_over(stint.invoked_at) for each in before)
         stints = tuple(sorted((*others, stint), key=lambda each: each.rank))
-        return replace(self, stints=stints, billed_seconds=self.billed_seconds + cost)
+        return replace(
+            self,
+            stints=stints,
+            billed_seconds=self.billed_seconds + cost,
+            reads=self.reads + sum(each.reads for each in before),
+            writes=self.writes + sum(each.writes for each in before),
+        )
 
 
 @dataclass(frozen=True)

@@ -9,53 +9,84 @@ has committed is in the object store before the function returns.
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mlcd.clouds.checkpoints import Trained
+from mlcd.clouds.functions.counting import CountedObjects
 from mlcd.clouds.functions.courier import Courier
 from mlcd.clouds.functions.orders import ORDERS, Event, Orders, read_event, read_orders
 from mlcd.clouds.functions.program import Program
 from mlcd.clouds.functions.workspace import Workspace, open_workspace, ship_checkpoint
 from mlcd.clouds.progress_files import ProgressReader
 from mlcd.clouds.tasks.snapshots import Snapshots, put_back
-from mlcd.sync import ObjectError, ObjectNotFound, ObjectStore, open_object_store
+from mlcd.sync import ObjectError, ObjectNotFound, open_object_store
 from mlcd.worker import checkpoints
 
 LOOK_SECONDS = 0.05
+LATE_SECONDS = 2.0  # after a report of that much later the program tells no more of a save
+AWAITING_SHARE = 0.2  # of a tick, between two looks for new orders: each is a request that costs money
+AWAY_SECONDS = 60.0  # that the object store may be without orders while the program runs
 SAVE_SHARE = 0.6  # of the margin is the program's, to save; the rest is for bringing it home
 
 
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Lambda's way in: one function's part of a task, for as long as it may last."""
+    began_at = _began_at()
     order = read_event(event)
     up_at = time.time() + context.get_remaining_time_in_millis() / 1000
-    return Worker(order, open_object_store(order.objects), open_workspace(order), up_at).run()
+    objects = CountedObjects(open_object_store(order.objects))
+    return Worker(order, objects, open_workspace(order), began_at, up_at).run()
+
+
+def _began_at() -> float:
+    """Since when this invocation is billed: a cold one since its process was started, a warm one from now on."""
+    global _started_at
+    began_at, _started_at = _started_at or time.time(), None
+    return began_at
+
+
+def _process_start() -> float:
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return time.time() - max(0.0, age)
+
+
+_started_at: float | None = _process_start()
 
 
 class Worker:
     """One invocation for one rank."""
 
-    def __init__(self, event: Event, objects: ObjectStore, workspace: Workspace, up_at: float) -> None:
+    def __init__(
+        self, event: Event, objects: CountedObjects, workspace: Workspace, began_at: float, up_at: float
+    ) -> None:
         self._event = event
         self._objects = objects
         self._space = workspace
         self._up_at = up_at
+        self._limit_at = math.inf if event.limit_seconds is None else began_at + event.limit_seconds
         self._program: Program | None = None
         self._generation = 0
         self._shipped = ""
         self._snapshots: Snapshots | None = None
         self._orders = Orders()
         self._orders_at = 0.0
+        self._missed_at = math.inf
         progress = workspace.progress / f"rank-{event.rank}.jsonl"
         self._courier = Courier(objects, event, workspace.log, progress, self._usage)
+        self._courier.tell(began_at=began_at)
 
     def run(self) -> dict[str, Any]:
         """Do it, whatever happens, and say how it went."""
         problem = ""
-        self._courier.start()
         try:
+            self._courier.start()
             self._prepare()
             self._work()
         except ObjectError as error:
@@ -94,6 +125,7 @@ class Worker:
         space.place_checkpoint(self._objects, orders.checkpoint)
         if self._event.checkpoint_path:
             put_back(space.checkpoints, space.code / self._event.checkpoint_path)
+        self._courier.next_program(orders.generation)
         program = self._start(self._event.run, orders)
         self._snapshots = self._watch_checkpoints(program)
         self._courier.tell(
@@ -125,7 +157,7 @@ class Worker:
         now, margin = time.time(), self._event.margin_seconds
         if now > self._up_at - margin:
             program.ask_to_end("time", SAVE_SHARE * (self._up_at - now))
-        if self._event.until is not None and now > self._event.until:
+        if now > self._limit_at:
             program.ask_to_end("limit", self._event.grace_seconds)
 
     def _heed_orders(self, program: Program) -> None:
@@ -152,15 +184,25 @@ class Worker:
         while self._orders.generation <= self._generation and not self._orders.end:
             if time.time() > give_up_at:
                 return False
-            time.sleep(min(LOOK_SECONDS, self._event.tick_seconds))
+            time.sleep(AWAITING_SHARE * self._event.tick_seconds)
             with suppress(ObjectError):
                 self._read_orders()
         return not self._orders.end
 
     def _read_orders(self) -> None:
         self._orders_at = time.monotonic()
-        with suppress(ObjectNotFound):
+        try:
             self._orders = read_orders(self._objects.get(ORDERS))
+            self._missed_at = math.inf
+        except ObjectNotFound:
+            self._miss_orders()
+
+    def _miss_orders(self) -> None:
+        """Orders are there before anything is invoked: without any the task is over, unless its store is away a while."""
+        now = time.monotonic()
+        self._missed_at = min(self._missed_at, now)
+        if not self._generation or now - self._missed_at > AWAY_SECONDS:
+            self._orders = replace(self._orders, end="the task is over")
 
     def _ship(self) -> None:
         """Bring home what the program has committed since the last look; the first rank does."""
@@ -187,9 +229,10 @@ class Worker:
             folder=self._space.code / self._event.checkpoint_path,
             into=self._space.checkpoints,
             keep=self._event.checkpoint_keep,
-            samples_at=_SamplesAt(self._space.progress, program.started_at, self._event, self._orders),
+            trained_at=_TrainedAt(self._space.progress, program.started_at, self._event, self._orders),
             task_id=self._event.task_id,
             say=self._say,
+            roots=lambda: program.roots,
         )
 
     def _say(self, message: str) -> None:
@@ -205,13 +248,13 @@ class Worker:
                 self._snapshots.finish(in_order, time.time())
             self._ship()
             if self._event.rank == 0 and self._generation:
-                self._space.collect(self._objects)
+                self._space.collect(self._objects, self._say)
         except ObjectError as error:
             problem = problem or f"the object store failed: {error.message}"
         patience = max(1.0, self._up_at - time.time() - 1.0)
         facts = {"phase": "ended", "exit_code": self._exit_code, "asked": asked, "problem": problem}
         self._courier.finish(min(patience, 30.0), **facts)
-        return {**facts, "generation": self._generation}
+        return {**facts, "generation": self._generation, "refused": self._courier.refused}
 
     def _usage(self) -> tuple[float, float]:
         return self._program.usage() if self._program is not None else (0.0, 0.0)
@@ -221,8 +264,8 @@ class Worker:
         return self._program.exit_code if self._program is not None else None
 
 
-class _SamplesAt:
-    """Samples of the whole job at a moment: this rank's, times the number of ranks."""
+class _TrainedAt:
+    """Samples of the whole job at a moment: as the program tells them of a save, or this rank's times the ranks."""
 
     def __init__(self, progress: Path, started_at: float, event: Event, orders: Orders) -> None:
         self._reader = ProgressReader(progress, started_at)
@@ -231,7 +274,13 @@ class _SamplesAt:
         self._before = orders.samples_before
         self._earlier = self._reader.read().samples  # by programs of older generations in this invocation
 
-    def __call__(self, moment: float) -> float:
+    def __call__(self, moment: float) -> Trained:
         points = self._reader.read().points
+        if moment in self._reader.saves:
+            return Trained(self._reader.saves[moment])
         done = [point.samples for point in points if self._started_at + point.seconds <= moment]
-        return self._before + self._ranks * max(0.0, (done[-1] if done else 0.0) - self._earlier)
+        ranks = 1.0 if self._reader.read().alone else self._ranks
+        least = self._before + ranks * max(0.0, (done[-1] if done else 0.0) - self._earlier)
+        return Trained(
+            least, known=not points or self._started_at + points[-1].seconds > moment + LATE_SECONDS
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -16,14 +17,14 @@ from mlcd.core.task import TaskState
 def hear_answer(state: State, invocation: str, answer: Answer, replaced: Mapping[str, Stint]) -> State:
     """The invocation has ended, one way or another; what it has cost is known now."""
     if invocation in replaced:  # its cost was counted up to the moment at which another took its place
-        counted = replaced[invocation].seconds(max(stint.invoked_at for stint in state.stints))
+        counted = replaced[invocation].seconds_if_over(max(stint.invoked_at for stint in state.stints))
         more = max(0.0, (answer.billed_seconds or 0.0) - counted)
         return replace(state, billed_seconds=state.billed_seconds + more)
     found = next((stint for stint in state.stints if stint.invocation == invocation), None)
     if found is None:
         return state
     billed = answer.billed_seconds
-    now = found.heard_at if billed is None else found.invoked_at + billed
+    now = found.heard_at if billed is None else found.billed_from + billed
     ended = replace(
         found, ended_at=now, billed_seconds=billed, error=answer.error, full=found.full or answer.full
     )
@@ -39,8 +40,9 @@ def _with_facts(stint: Stint, answer: Answer, generation: int) -> Stint:
     return replace(
         stint,
         phase="ended",
-        exit_code=facts.get("exit_code"),
+        exit_code=code if isinstance(code := facts.get("exit_code"), int) else None,
         asked=str(facts.get("asked", "")),
+        refused=str(facts.get("refused", "")),
         problem=str(facts.get("problem", "")) or (_STALE if stale else ""),
     )
 
@@ -49,12 +51,18 @@ def hear_report(state: State, rank: int, report: Report, spec: Spec) -> State:
     """A sign of life, and what came with it."""
     stint = next(each for each in state.stints if each.rank == rank)
     running_at = report.running_at if report.running_at is not None else stint.running_at
+    began_at = stint.began_at
+    if began_at is None and report.began_at is not None:
+        began_at = max(stint.invoked_at, report.began_at)  # a service may have had it ready before
     told = replace(
         stint,
         reports=stint.reports + 1,
         heard_at=max(stint.heard_at, report.at),
         memory_mb=max(stint.memory_mb, report.memory_mb),
+        began_at=began_at,
         running_at=running_at,
+        reads=max(stint.reads, report.reads),
+        writes=max(stint.writes, report.writes),
     )
     if report.generation in (0, state.generation):
         told = replace(
@@ -63,11 +71,17 @@ def hear_report(state: State, rank: int, report: Report, spec: Spec) -> State:
     if report.phase == "ended" and stint.ended_at is None:
         stale = report.generation not in (0, state.generation)
         told = replace(told, phase="ended", ended_at=report.at, problem=_STALE if stale else report.problem)
-    state = _with_first_step(state.with_stint(told), told, report)
+    state = _with_begin(_with_first_step(state.with_stint(told), told, report))
     return _with_phase(state, report, spec)
 
 
 _STALE = "its time ended before it heard of the newest generation"
+
+
+def _with_begin(state: State) -> State:
+    """The task begins with the first of its first functions."""
+    began = [stint.began_at for stint in state.stints if stint.began_at is not None]
+    return replace(state, started_at=min(began)) if began and state.generation == 1 else state
 
 
 def _with_first_step(state: State, stint: Stint, report: Report) -> State:
@@ -78,10 +92,10 @@ def _with_first_step(state: State, stint: Stint, report: Report) -> State:
     if first is None:
         return state
     fresh = stint.generation == state.generation
-    began = stint.invoked_at if fresh or report.running_at is None else report.running_at
+    began = stint.billed_from if fresh or report.running_at is None else report.running_at
     return replace(
         state.with_stint(replace(stint, stepped_generation=state.generation)),
-        init_seconds=state.init_seconds + max(0.0, first - began),
+        init_seconds=state.init_seconds + max(0.0, min(first, report.at) - began),
         starts=state.starts + 1,
     )
 
@@ -90,9 +104,9 @@ def _first_step_at(progress: str) -> float | None:
     for text in progress.splitlines():
         try:
             line = json.loads(text)
-            if float(line["steps"]) > 0:
-                return float(line["t"])
-        except (ValueError, KeyError, TypeError):
+            if float(line["steps"]) > 0 and math.isfinite(first := float(line["t"])):
+                return first
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
     return None
 

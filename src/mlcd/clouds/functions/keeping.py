@@ -7,26 +7,45 @@ from contextlib import suppress
 from dataclasses import replace
 
 from mlcd.clouds.checkpoints import newest_complete
+from mlcd.clouds.functions.counting import CountedObjects
 from mlcd.clouds.functions.crew import Crew
 from mlcd.clouds.functions.files import Spec, State, Stint, TaskFiles
 from mlcd.clouds.functions.hearing import hear_answer, hear_report
 from mlcd.clouds.functions.homecoming import Home, new_reports, newest_shipped
+from mlcd.clouds.functions.orders import WRITABLE
 from mlcd.clouds.functions.workspace import ship_checkpoint
 from mlcd.clouds.tasks.diagnosis import log_tail
-from mlcd.sync import ObjectError, ObjectStore
+from mlcd.sync import ObjectError
 
 
 class Keeper:
     """The one writer of a task's state while its scheduler lives."""
 
-    def __init__(self, files: TaskFiles, spec: Spec, home: Home, objects: ObjectStore, state: State) -> None:
+    def __init__(
+        self,
+        files: TaskFiles,
+        spec: Spec,
+        home: Home,
+        objects: CountedObjects,
+        state: State,
+        lost_seconds: float,
+        read_seconds: float,
+    ) -> None:
         self._files = files
         self._spec = spec
         self._home = home
         self._objects = objects
+        self._lost_seconds = lost_seconds
+        self._read_seconds = read_seconds  # between two looks for reports; 0: whenever asked
+        self._read_at = float("-inf")
+        self._counted = (0, 0)  # of our own requests: in the state
         self._away_since: float | None = None  # the object store
+        self.away_why = ""
         self.replaced: dict[str, Stint] = {}  # invocations in whose place others act, which may still run
         self.state = state
+        home.cut_back(
+            state.sizes
+        )  # before anything is saved: what a killed scheduler wrote last will come again
 
     @property
     def away_seconds(self) -> float:
@@ -46,8 +65,14 @@ class Keeper:
 
     def hear(self, crew: Crew) -> None:
         """Take in answers and reports; while the object store is away nobody is taken for lost."""
-        for invocation, answer in crew.answers():
+        answers = crew.answers()
+        for invocation, answer in answers:
             self.state = hear_answer(self.state, invocation, answer, self.replaced)
+        if answers or time.monotonic() - self._read_at >= self._read_seconds:
+            self._read_at = time.monotonic()
+            self._read_reports()
+
+    def _read_reports(self) -> None:
         try:
             for stint in self.state.stints:
                 for report in new_reports(self._objects, stint):
@@ -55,12 +80,20 @@ class Keeper:
                     self.state = hear_report(self.state, stint.rank, report, self._spec)
                     if report.checkpoint and report.checkpoint != self.state.home_checkpoint:
                         self._bring(report.checkpoint)
+            self._try_writing()
             self._away_since = None
-        except ObjectError:
-            now = time.time()
+        except ObjectError as error:
+            now, self.away_why = time.time(), error.message
             self._away_since = self._away_since or time.monotonic()
             fresh = tuple(replace(stint, heard_at=now) for stint in self.state.stints)
             self.state = replace(self.state, stints=fresh)
+
+    def _try_writing(self) -> None:
+        """A store that can be read and not written to keeps every function silent: none of them is lost."""
+        oldest = time.time() - self._lost_seconds
+        silent = any(not stint.ended and stint.heard_at < oldest for stint in self.state.stints)
+        if silent or self._away_since is not None:
+            self._objects.put(WRITABLE, b"")
 
     def bring_checkpoint(self) -> str:
         """The newest that is in the object store in one piece, brought home."""
@@ -94,5 +127,13 @@ class Keeper:
         self.save()
 
     def save(self) -> None:
-        """Keep the state as it is."""
+        """Keep the state as it is, with what was asked of the object store since the last time."""
+        now, before = (self._objects.reads, self._objects.writes), self._counted
+        self._counted = now
+        self.state = replace(
+            self.state,
+            reads=self.state.reads + now[0] - before[0],
+            writes=self.state.writes + now[1] - before[1],
+            sizes=self._home.sizes(),
+        )
         self._files.write_state(self.state)

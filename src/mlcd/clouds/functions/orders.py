@@ -13,11 +13,12 @@ runs inside the function.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 CODE = "code.zip"
 ORDERS = "orders.json"
+WRITABLE = "writable"  # written by the scheduler to see whether it can
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Event:
     margin_seconds: float = 30.0  # before its time is up: to end the program and bring home what it saved
     linger_seconds: float = 0.0  # after the program failed: to wait for orders to try again
     tick_seconds: float = 1.0
-    until: float | None = None  # seconds since the epoch: the task's own limit, kept whoever is watching
+    limit_seconds: float | None = None  # from its begin, of the task's own limit: kept whoever is watching
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,14 @@ class Report:
     log: str = ""
     progress: str = ""  # lines as mlcd.worker writes them
     checkpoint: str = ""  # the newest that has arrived in the object store
+    began_at: float | None = None  # when the function itself was started: from then on it is billed
     running_at: float | None = None  # when the program was started
     exit_code: int | None = None  # of the program, once it has ended
     asked: str = ""  # why the program was asked to end: time, limit, stop; empty: it ended by itself
     memory_mb: float = 0.0  # peak of all processes
     cpu_seconds: float = 0.0
+    reads: int = 0  # of the object store, in this invocation
+    writes: int = 0
     problem: str = ""  # what went wrong outside the program
 
 
@@ -103,5 +107,26 @@ def read_orders(data: bytes) -> Orders:
 
 
 def read_report(data: bytes) -> Report:
-    """What to_bytes wrote of a report."""
-    return Report(**json.loads(data))
+    """What to_bytes wrote of a report; what is none of ours is told as a report of that problem."""
+    try:
+        report = Report(**json.loads(data))
+    except (ValueError, TypeError, RecursionError):
+        return NO_REPORT
+    return report if _is_sound(report) else NO_REPORT
+
+
+NO_REPORT = Report(at=0.0, phase="ended", problem="a report of the function cannot be read")
+_KINDS: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "str": (str,)}
+_MOST = {"float": 1e300, "int": 2**63}  # whole numbers of any size can be sent, but not reckoned with
+
+
+def _is_sound(report: Report) -> bool:
+    """Whether every fact is of its kind, and every number a number."""
+    return all(_fits(getattr(report, fact.name), str(fact.type).split(" | ")) for fact in fields(Report))
+
+
+def _fits(value: Any, kinds: list[str]) -> bool:
+    if value is None:
+        return "None" in kinds
+    of_kind = isinstance(value, _KINDS[kinds[0]])
+    return of_kind and (kinds[0] not in _MOST or abs(value) < _MOST[kinds[0]])  # NaN is below nothing

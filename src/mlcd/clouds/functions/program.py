@@ -46,6 +46,11 @@ class Program:
         return 128 - code if code is not None and code < 0 else code
 
     @property
+    def roots(self) -> set[int]:
+        """The process that was started here."""
+        return {self._process.pid}
+
+    @property
     def was_killed(self) -> bool:
         """Whether a SIGKILL ended it that was not ours."""
         return self.exit_code == _KILLED and not self.asked

@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlcd.clouds.checkpoints import samples_of
+from mlcd.clouds.functions.counting import CountedObjects
 from mlcd.clouds.functions.crew import Crew
 from mlcd.clouds.functions.files import Spec, State, Stint, TaskFiles
 from mlcd.clouds.functions.homecoming import Home, newest_shipped, restarted
@@ -26,23 +27,23 @@ from mlcd.clouds.functions.keeping import Keeper
 from mlcd.clouds.functions.lambdas import Lambdas, function_name
 from mlcd.clouds.functions.offers import memory_of
 from mlcd.clouds.functions.orders import ORDERS, Event, Orders, to_bytes
-from mlcd.clouds.functions.ranks import event_for
-from mlcd.clouds.functions.stores import ParameterServers, objects_url
+from mlcd.clouds.functions.ranks import event_for, tick_seconds
+from mlcd.clouds.functions.stores import ParameterServers, bills_requests, objects_url
 from mlcd.clouds.functions.uploading import upload_code
 from mlcd.clouds.functions.verdicts import Again, Finish, Scene, Wait, decide
 from mlcd.clouds.tasks.environment import checkpoint_folder
 from mlcd.clouds.tasks.files import working_folder
 from mlcd.clouds.tasks.watch import Ending, Watch
-from mlcd.core.task import TaskState
-from mlcd.errors import MlcdError
+from mlcd.core.task import Refusal, TaskState
+from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
 from mlcd.settings import FunctionsSettings
-from mlcd.sync import ObjectError, open_object_store
+from mlcd.sync import ObjectError, ObjectRefused, open_object_store
 
 TICK_SECONDS = 0.1
 SETTLE_SECONDS = 3.0  # after a program failed, for others to show that they are the cause
 VAIN_LOSSES = 5  # in a row without a newer checkpoint: the task is given up
 VAIN_TIMES = 2
-LATE_SECONDS = 2.0  # after the grace, for the last report; more where a checkpoint may be on its way
+LATE_SECONDS = 1.5  # for the last report; more, and after the grace, where a checkpoint may be on its way
 OBJECTS_SECONDS = 60.0  # that the object store may be away
 
 
@@ -63,14 +64,24 @@ class Scheduling:
         self._home = Path(spec.home)
         folder = working_folder(spec.task, files)
         self._homecoming = Home(folder, checkpoint_folder(spec.task, folder), spec.task.checkpoint_keep)
-        self._objects = open_object_store(objects_url(settings, self._home, spec.task.id))
-        self._kept = Keeper(files, spec, self._homecoming, self._objects, state)
+        self._objects = CountedObjects(open_object_store(objects_url(settings, self._home, spec.task.id)))
+        self._kept = Keeper(
+            files,
+            spec,
+            self._homecoming,
+            self._objects,
+            state,
+            settings.lost_seconds,
+            tick_seconds(settings, memory_of(spec.deployment.offer)) if bills_requests(settings) else 0.0,
+        )
         self._lambdas = Lambdas(settings, self._home)
         self._name = function_name(spec.task.id)
         self._crew = Crew(self._lambdas, self._name, self._create)
         self._servers = ParameterServers(settings, spec.task.id, spec.deployment.nodes)
-        self._watch = Watch(files.stop, (files.root, folder.root), self._seconds_left())
+        self._watch = Watch(files.stop, (files.root, folder.root))
         self._memory_mb = memory_of(spec.deployment.offer)
+        # A function looks for orders at every tick.
+        self._hears_seconds = LATE_SECONDS + tick_seconds(settings, self._memory_mb)
 
     def run(self) -> None:
         """Live through it, whatever happens, and leave the last words."""
@@ -83,17 +94,26 @@ class Scheduling:
             return self._generations()
         except Ending as ending:
             return Finish(ending.state, ending.reason)
-        except MlcdError as error:
-            return Finish(TaskState.FAILED, str(error))
+        except MlcdError as error:  # of the settings, of AWS or of a store: not the program's
+            return self._refused(error)
         except Exception as error:  # whatever it is, the functions must be ended and the cause told
             traceback.print_exc()
             return Finish(TaskState.FAILED, f"mlcd's own error: {error!r}; see {self._files.log}")
+
+    def _refused(self, error: MlcdError) -> Finish:
+        """Before anything was invoked, something may have to be changed; later it is a loss, and is tried again."""
+        if self._kept.state.generation:
+            return Finish(TaskState.LOST, str(error))
+        return Finish(TaskState.FAILED, error.message, refused=_kind_of(error), hint=error.hint)
 
     def _open(self) -> None:
         self._homecoming.make()
         self._watch.check()
         if not self._kept.state.uploaded:
-            upload_code(self._task, self._home.parent, self._files.root, self._objects, self._watch.check)
+            disk_mb = self._settings.disk_mb if self._settings.endpoint else None
+            upload_code(
+                self._task, self._home.parent, self._files.root, self._objects, self._watch.check, disk_mb
+            )
             self._kept.upload_checkpoint()
             self._kept.change(uploaded=True)
         self._create()
@@ -117,7 +137,7 @@ class Scheduling:
     def _take_over(self) -> None:
         """Hear what there is to hear; a parameter store that was the last scheduler's is gone with it."""
         now = time.time()
-        self._watch.start_limit()
+        self._watch.limit(self._seconds_left())
         self._kept.change(stints=tuple(replace(stint, heard_at=now) for stint in self._kept.state.stints))
         self._kept.hear(self._crew)
         if self._servers.url and not self._kept.all_ended:
@@ -125,10 +145,10 @@ class Scheduling:
             self._begin_generation(gone, self._kept.bring_checkpoint())
 
     def _look(self) -> Wait | Again | Finish:
-        self._kept.hear(self._crew)
+        self._hear()
         self._kept.save()
         if away := self._kept.away_seconds:
-            lost = Finish(TaskState.LOST, "the object store cannot be reached")
+            lost = Finish(TaskState.LOST, f"the object store cannot be used: {self._kept.away_why}")
             return lost if away > OBJECTS_SECONDS else Wait()
         alone = len(self._kept.state.stints) == 1
         return decide(
@@ -143,6 +163,13 @@ class Scheduling:
             )
         )
 
+    def _hear(self) -> None:
+        """What there is to hear; the task's time counts from the begin of its first function, not from its invocation."""
+        began_at = self._kept.state.started_at
+        self._kept.hear(self._crew)
+        if self._kept.state.started_at != began_at:
+            self._watch.limit(self._seconds_left())
+
     def _again(self, again: Again) -> Finish | None:
         """Begin the next generation, unless too many were in vain."""
         checkpoint = self._kept.bring_checkpoint()
@@ -153,9 +180,14 @@ class Scheduling:
             limit = self._settings.duration_seconds
             why = f"no checkpoint was committed in {vain} times {limit} s, the longest that a function lives"
             return Finish(TaskState.FAILED, why)
-        self._kept.note(f"{again.why}; going on from {checkpoint or 'the beginning'}")
+        told = f"{again.why}; going on from {checkpoint or 'the beginning'}"
+        self._kept.note(told)
+        state = self._kept.state
         self._kept.change(
-            vain=vain, restarts=self._kept.state.restarts + 1, losses=self._kept.state.losses + again.losses
+            vain=vain,
+            restarts=state.restarts + 1,
+            losses=state.losses + again.losses,
+            notes=(*state.notes, told) if again.losses else state.notes,
         )
         self._servers.revive()
         self._begin_generation(again.ranks, checkpoint)
@@ -177,7 +209,7 @@ class Scheduling:
         before = self._task.samples_before
         if state.started_at is None:
             state = replace(state, started_at=now)
-            self._watch.start_limit()
+            self._watch.limit(self._task.max_seconds)
         if state.generation:
             self._homecoming.close_streams(state, now)
             state = restarted(state, self._spec.deployment.nodes, max(0.0, samples - before))
@@ -199,7 +231,7 @@ class Scheduling:
         for old in state.stints:
             if old.rank == rank and not old.ended:
                 self._kept.replaced[old.invocation] = old
-        stint = Stint(rank, f"i{number}", state.generation, now, now)
+        stint = Stint(rank, f"i{number}", state.generation, now, now, self._settings.duration_seconds)
         return replace(state.with_stint(stint), invocations=number)
 
     def _orders(self, samples: float, end: str = "") -> Orders:
@@ -227,10 +259,8 @@ class Scheduling:
                 self._watch.pause(0.5)
 
     def _event(self, stint: Stint) -> Event:
-        started_at = self._kept.state.started_at or stint.invoked_at
-        until = None if self._task.max_seconds is None else started_at + self._task.max_seconds
         url = objects_url(self._settings, self._home, self._task.id)
-        return event_for(self._spec, self._settings, stint, url, self._secrets, until)
+        return event_for(self._spec, self._settings, stint, url, self._secrets, self._seconds_left())
 
     def _create(self) -> None:
         self._lambdas.create(
@@ -246,7 +276,7 @@ class Scheduling:
         self._servers.stop()
         self._files.forget_secrets()
         state = self._kept.state
-        ends = [stint.invoked_at + stint.seconds(time.time()) for stint in state.stints]
+        ends = [stint.billed_from + stint.seconds(time.time()) for stint in state.stints]
         # What is billed leaves out the waiting, and may so be over before the program began.
         began = [] if state.running_at is None else [state.running_at]
         self._kept.change(
@@ -254,6 +284,8 @@ class Scheduling:
             reason=finish.reason,
             exit_code=finish.exit_code,
             failed_node=finish.rank,
+            refused=finish.refused,
+            hint=finish.hint,
             ended_at=max(ends + began, default=time.time()),
         )
 
@@ -265,8 +297,8 @@ class Scheduling:
         with suppress(ObjectError):
             self._objects.put(ORDERS, to_bytes(self._orders(0.0, end=finish.reason or finish.state.value)))
         saving = any(stint.running_at is not None for stint in self._kept.state.stints)
-        late = max(LATE_SECONDS, self._settings.margin_seconds) if saving else LATE_SECONDS
-        give_up_at = time.monotonic() + grace + late
+        late = max(self._hears_seconds, self._settings.margin_seconds)
+        give_up_at = time.monotonic() + (grace + late if saving else self._hears_seconds)
         while not self._kept.all_ended and time.monotonic() < give_up_at:
             self._watch.pause(TICK_SECONDS)
             self._kept.hear(self._crew)
@@ -289,7 +321,7 @@ class Scheduling:
             self._homecoming.fetch_outputs(self._objects)
             for key in self._objects.keys(""):
                 self._objects.delete(key)
-        except (ObjectError, OSError) as error:
+        except (ObjectError, CloudError, OSError) as error:
             traceback.print_exc()
             why = f"what it made could not be brought home and is still in the object store: {error}"
             return Finish(TaskState.FAILED, why) if finish.state is TaskState.SUCCEEDED else finish
@@ -300,3 +332,9 @@ class Scheduling:
         if limit is None or began is None:
             return limit
         return max(0.0, limit - (time.time() - began))
+
+
+def _kind_of(error: MlcdError) -> Refusal:
+    if isinstance(error, NoCapacityError):
+        return Refusal.NO_CAPACITY
+    return Refusal.USER if isinstance(error, UserError | ObjectRefused) else Refusal.CLOUD

@@ -6,15 +6,35 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from mlcd.clouds.functions.orders import WRITABLE
 from mlcd.errors import CloudError
 from mlcd.settings import FunctionsSettings
-from mlcd.sync import Servers, SyncError, remove_task, start_servers
+from mlcd.sync import ObjectError, Servers, SyncError, open_object_store, remove_task, start_servers
 
 
 def objects_url(settings: FunctionsSettings, home: Path, task_id: str) -> str:
-    """The task's part of the object store."""
-    base = settings.objects.rstrip("/") or f"file://{quote(str(home / 'objects'))}"
-    return f"{base}/{quote(task_id, safe='')}"
+    """The task's part of the object store; a bucket at AWS is in the functions' region, unless it says another."""
+    base = settings.objects or f"file://{quote(str(home / 'objects'))}"
+    place, _, query = base.partition("?")
+    if not query and settings.endpoint and bills_requests(settings):
+        query = f"region={quote(settings.region)}"
+    return f"{place.rstrip('/')}/{quote(task_id, safe='')}" + (f"?{query}" if query else "")
+
+
+def bills_requests(settings: FunctionsSettings) -> bool:
+    """Whether every request to the object store costs money."""
+    return settings.objects.startswith("s3://")
+
+
+def check_writable(url: str) -> None:
+    """Refuse a store that cannot be written to, before anything is paid for."""
+    try:
+        open_object_store(url).put(WRITABLE, b"")
+    except ObjectError as error:
+        raise CloudError(
+            f"The object store cannot be used: {error.message}",
+            error.hint or "Look at the setting functions.objects; `mlcd check functions` tries it.",
+        ) from error
 
 
 class ParameterServers:
@@ -31,7 +51,7 @@ class ParameterServers:
         """What the programs are told; it may hold a password."""
         if self._settings.parameters and self._needed:
             return self._settings.parameters
-        return self._servers.url if self._servers is not None else ""
+        return self._servers.socket_url if self._servers is not None else ""
 
     def start(self) -> None:
         """Have one, if the settings do not name another."""

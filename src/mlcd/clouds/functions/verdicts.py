@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlcd.clouds.functions.files import Stint
-from mlcd.core.task import TaskState
+from mlcd.core.task import Refusal, TaskState
 
 OUT_OF_MEMORY = "out of memory"
 _KILLED = 137
@@ -44,6 +44,8 @@ class Finish:
     reason: str = ""
     exit_code: int | None = None
     rank: int = 0
+    refused: Refusal | None = None  # why it could not be started, where that is no fault of the program
+    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def decide(scene: Scene) -> Wait | Again | Finish:
     full = [stint for stint in scene.stints if is_full(stint, scene.memory_mb)]
     if full:
         return Finish(TaskState.FAILED, OUT_OF_MEMORY, _KILLED, full[0].rank)
-    return _limit(scene) or _losses(scene) or _failures(scene) or _ends(scene) or Wait()
+    return _refusal(scene) or _limit(scene) or _losses(scene) or _failures(scene) or _ends(scene) or Wait()
 
 
 def is_full(stint: Stint, memory_mb: float) -> bool:
@@ -78,6 +80,16 @@ def is_lost(stint: Stint, now: float, lost_seconds: float) -> bool:
     silent = not stint.ended and now - stint.heard_at > lost_seconds
     killed = stint.exit_code == _KILLED and not stint.asked
     return silent or killed or bool(stint.error or stint.problem)
+
+
+def _refusal(scene: Scene) -> Finish | None:
+    """A function that may not write to the object store: another one would not be allowed to, either."""
+    refused = [stint for stint in scene.stints if stint.refused]
+    if not refused:
+        return None
+    why = f"the functions may not write to the object store: {refused[0].refused}"
+    hint = "`mlcd check functions` says what their role needs."
+    return Finish(TaskState.FAILED, why, rank=refused[0].rank, refused=Refusal.USER, hint=hint)
 
 
 def _limit(scene: Scene) -> Finish | None:

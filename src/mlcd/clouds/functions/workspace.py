@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlcd.clouds.checkpoints import put_in_place
 from mlcd.clouds.functions.orders import CODE, Event, checkpoint_key
 from mlcd.clouds.tasks.copies import Signatures, signatures
 from mlcd.clouds.tasks.outputs import collect_outputs
-from mlcd.sync import ObjectNotFound, ObjectStore
+from mlcd.sync import ObjectNotFound, ObjectStore, ObjectTooLarge
 from mlcd.worker import checkpoints
 from mlcd.worker.bundle import write_bundle
+from mlcd.worker.trees import files_inside
 
 _RUNTIME_ONLY = ("AWS_LAMBDA_RUNTIME_API", "_HANDLER", "PYTHONPATH")
 
@@ -89,10 +93,10 @@ class Workspace:
         fetch_checkpoint(objects, name, self.checkpoints)
         return wanted
 
-    def collect(self, objects: ObjectStore) -> None:
+    def collect(self, objects: ObjectStore, say: Callable[[str], None]) -> None:
         """Ship what the program hands back."""
-        collect_outputs(self.code, self._signatures(), self.event.outputs, self.outputs)
-        for file in sorted(path for path in self.outputs.rglob("*") if path.is_file()):
+        collect_outputs(self.code, self._signatures(), self.event.outputs, self.outputs, say)
+        for file in files_inside(self.outputs):
             objects.upload(file, f"outputs/{file.relative_to(self.outputs).as_posix()}")
 
     def environment(self) -> dict[str, str]:
@@ -110,6 +114,7 @@ class Workspace:
             "MLCD_PROGRESS_DIR": str(self.progress),
             "MLCD_CHECKPOINT_DIR": str(self.checkpoints),
             "MLCD_OUTPUT_DIR": str(self.outputs),
+            "MLCD_WORKDIR": str(self.code),
         }
 
     @property
@@ -133,23 +138,25 @@ def open_workspace(event: Event) -> Workspace:
     return Workspace(root, event)
 
 
-def fetch_checkpoint(objects: ObjectStore, name: str, into: Path) -> Path | None:
-    """Bring a checkpoint from the object store; None: it is not there in one piece."""
+def fetch_checkpoint(
+    objects: ObjectStore, name: str, into: Path, most_bytes: float = math.inf
+) -> Path | None:
+    """Bring a checkpoint of so many bytes at most from the object store; None: it is not there in one piece."""
     partial = checkpoints.begin(into)
     try:
         manifest = checkpoint_key(name, checkpoints.MANIFEST)
-        objects.download(manifest, partial / checkpoints.MANIFEST)
+        objects.download(manifest, partial / checkpoints.MANIFEST, checkpoints.MOST_MANIFEST_BYTES)
         found = checkpoints.read_checkpoint(partial)
-        for file in found.files if found is not None else ():
+        if found is None or found.bytes > most_bytes:
+            return None
+        for file, (size, _) in found.files.items():
             (partial / file).parent.mkdir(parents=True, exist_ok=True)
-            objects.download(checkpoint_key(name, file), partial / file)
+            objects.download(checkpoint_key(name, file), partial / file, size)
         if not _intact(partial):
             return None
-        target = into / name
-        shutil.rmtree(target, ignore_errors=True)
-        partial.rename(target)
-        return target
-    except ObjectNotFound:
+        put_in_place(partial, into / name)
+        return into / name
+    except (ObjectNotFound, ObjectTooLarge):
         return None
     finally:
         shutil.rmtree(partial, ignore_errors=True)

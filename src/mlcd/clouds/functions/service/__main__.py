@@ -57,15 +57,16 @@ def _clear_up(root: Path, mark: str) -> None:
 
 
 def _serve(root: Path, mark: str, asked: dict[str, float]) -> None:
+    from mlcd.clouds.functions.service import isolation
     from mlcd.clouds.functions.service.front import Front, serve
     from mlcd.clouds.functions.service.functions import Functions
     from mlcd.clouds.functions.service.pool import Pool, PoolSettings
     from mlcd.clouds.functions.service.starting import announce
 
-    pool = Pool(
-        root, PoolSettings(int(asked["concurrency"]), asked["warm_seconds"], asked["cpu_scale"]), mark
-    )
-    functions = Functions(root / "code", int(asked["most_seconds"]))
+    isolated = bool(asked["isolate"]) and not isolation.why_not()
+    account = PoolSettings(int(asked["concurrency"]), asked["warm_seconds"], asked["cpu_scale"], isolated)
+    pool = Pool(root, account, mark)
+    functions = Functions(root / "code", int(asked["most_seconds"]), int(asked["most_memory_mb"]))
     server = serve(Front(functions, pool))
     announce(root, f"http://127.0.0.1:{server.server_address[1]}")
     ending: list[int] = []

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlcd.clouds.functions.service.faults import ApiFault
 from mlcd.clouds.functions.service.functions import Function
+from mlcd.clouds.functions.service.isolation import command_in_own_network, take_listeners
+from mlcd.clouds.functions.service.proxy import Proxy
 from mlcd.clouds.functions.service.reports import Report
 from mlcd.clouds.functions.service.runtime import Invocation, RuntimeApi
 from mlcd.clouds.tasks.processes import MARKER, end_marked
@@ -41,15 +45,17 @@ class Outcome:
 class Environment:
     """A process with the function's code, folder and settings."""
 
-    def __init__(self, function: Function, root: Path) -> None:
+    def __init__(self, function: Function, root: Path, isolated: bool = False) -> None:
         self.function = function
+        self._isolated = isolated
+        self._proxy: Proxy | None = None
         self.id = uuid.uuid4().hex[:12]
         self.folder = root / "environments" / self.id
         self.log = root / "logs" / function.name / f"{self.id}.log"
         self.peak_bytes = 0
         self.idle_since = time.monotonic()
         self.killed_for_memory = False
-        self._api = RuntimeApi()
+        self._api: RuntimeApi | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._began = time.monotonic()
         self._init_seconds: float | None = None
@@ -63,22 +69,46 @@ class Environment:
     @property
     def alive(self) -> bool:
         """Whether it can take another event."""
-        return self._process is not None and self._process.poll() is None and not self._api.init_error
+        runs = self._process is not None and self._process.poll() is None
+        return runs and self._api is not None and not self._api.init_error
 
     def start(self) -> None:
         """Start the process; the handler is loaded meanwhile."""
         self.folder.mkdir(parents=True)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self._began = time.monotonic()
+        command = [sys.executable, "-m", "awslambdaric", self.function.handler]
+        if self._isolated:
+            self._start_inside(command)
+        else:
+            self._api = RuntimeApi()
+            self._spawn(command, {"AWS_LAMBDA_RUNTIME_API": self._api.address})
+
+    def _start_inside(self, command: list[str]) -> None:
+        """Start it in a network of its own, with the Runtime API and the way out inside it."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            self._spawn(command_in_own_network(theirs.fileno(), command), {}, theirs.fileno())
+            theirs.close()
+            try:
+                api, way_out = take_listeners(ours)
+            except OSError as error:
+                raise ApiFault(
+                    "ServiceException", 500, f"No network for {self.function.name}: {error}"
+                ) from error
+        self._api, self._proxy = RuntimeApi(api), Proxy(way_out)
+
+    def _spawn(self, command: list[str], more: dict[str, str], *handles: int) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "awslambdaric", self.function.handler],
+                command,
                 cwd=self.function.code,
-                env=self._variables(),
+                env={**self._variables(), **more},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                pass_fds=handles,
             )
 
     def handle(self, payload: bytes) -> Outcome:
@@ -86,12 +116,14 @@ class Environment:
         request_id = str(uuid.uuid4())
         began_at = time.time()
         offset = self._say(f"START RequestId: {request_id} Version: $LATEST\n")
-        if problem := self._await_init():
+        api = self._api
+        assert api is not None  # it was started
+        if problem := self._await_init(api):
             return self._outcome(request_id, began_at, 0.0, problem, "Unhandled", offset)
         deadline = time.time() + self.function.timeout_seconds
         invocation = Invocation(request_id, payload, self.function.arn, deadline)
         began = time.monotonic()
-        self._api.offer(invocation)
+        api.offer(invocation)
         problem = self._await_answer(invocation, began + self.function.timeout_seconds)
         took = time.monotonic() - began
         answer = problem or invocation.answer
@@ -111,15 +143,18 @@ class Environment:
         self.kill()
         if self._process is not None:
             self._process.wait()
-        self._api.close()
+        if self._api is not None:
+            self._api.close()
+        if self._proxy is not None:
+            self._proxy.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _await_init(self) -> bytes:
+    def _await_init(self, api: RuntimeApi) -> bytes:
         """Wait until the handler is loaded; what is to be answered if it never will be."""
-        while not self._api.ready.wait(_LOOK_SECONDS):
-            if self._api.init_error:
+        while not api.ready.wait(_LOOK_SECONDS):
+            if api.init_error:
                 self.kill()
-                return self._api.init_error
+                return api.init_error
             if not self.alive:
                 return self._exit_error()
             if time.monotonic() - self._began > INIT_SECONDS:
@@ -192,7 +227,6 @@ class Environment:
             "TMPDIR": str(self.folder),
             "PYTHONPATH": str(function.code),
             "PYTHONUNBUFFERED": "1",
-            "AWS_LAMBDA_RUNTIME_API": self._api.address,
             "AWS_LAMBDA_FUNCTION_NAME": function.name,
             "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_mb),

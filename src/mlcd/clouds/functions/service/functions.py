@@ -17,6 +17,8 @@ from typing import Any
 
 from mlcd.clouds.functions.service.faults import conflict, invalid, not_found
 
+LEAST_DISK_MB = 512
+MOST_DISK_MB = 10240
 LEAST_MEMORY_MB = 128
 MOST_MEMORY_MB = 10240
 MOST_SECONDS = 900
@@ -34,6 +36,8 @@ class Function:
     code_bytes: int
     memory_mb: int = LEAST_MEMORY_MB
     timeout_seconds: int = 3
+    disk_mb: int = LEAST_DISK_MB  # as asked for; here a function has the disk of this computer
+    network: Mapping[str, Any] = field(default_factory=dict)  # likewise
     variables: Mapping[str, str] = field(default_factory=dict)
     role: str = ""
     runtime: str = ""
@@ -60,6 +64,8 @@ class Function:
             "CodeSha256": self.code_sha256,
             "Timeout": self.timeout_seconds,
             "MemorySize": self.memory_mb,
+            "EphemeralStorage": {"Size": self.disk_mb},
+            "VpcConfig": dict(self.network),
             "LastModified": time.strftime("%Y-%m-%dT%H:%M:%S.000+0000", time.gmtime(self.modified_at)),
             "Version": "$LATEST",
             "Environment": {"Variables": dict(self.variables)},
@@ -73,9 +79,12 @@ class Function:
 class Functions:
     """All functions, by name."""
 
-    def __init__(self, folder: Path, most_seconds: int = MOST_SECONDS) -> None:
+    def __init__(
+        self, folder: Path, most_seconds: int = MOST_SECONDS, most_memory_mb: int = MOST_MEMORY_MB
+    ) -> None:
         self._folder = folder
         self._most_seconds = most_seconds
+        self._most_memory_mb = most_memory_mb
         self._known: dict[str, Function] = {}
         self._lock = threading.Lock()
 
@@ -142,7 +151,16 @@ class Functions:
         return replace(
             function,
             handler=_filled("Handler", asked.get("Handler", function.handler)),
-            memory_mb=_within("MemorySize", asked.get("MemorySize", function.memory_mb), 128, MOST_MEMORY_MB),
+            memory_mb=_within(
+                "MemorySize", asked.get("MemorySize", function.memory_mb), 128, self._most_memory_mb
+            ),
+            disk_mb=_within(
+                "EphemeralStorage",
+                (asked.get("EphemeralStorage") or {}).get("Size", function.disk_mb),
+                LEAST_DISK_MB,
+                MOST_DISK_MB,
+            ),
+            network=asked.get("VpcConfig") or function.network,
             timeout_seconds=_within(
                 "Timeout", asked.get("Timeout", function.timeout_seconds), 1, self._most_seconds
             ),
@@ -183,7 +201,11 @@ def _unpack_into(archive: zipfile.ZipFile, folder: Path) -> None:
 
 def _within(name: str, value: Any, least: int, most: int) -> int:
     if not isinstance(value, int) or not least <= value <= most:
-        raise invalid(f"Value '{value}' at '{name}' must be between {least} and {most}.")
+        side = f"less than or equal to {most}" if isinstance(value, int) and value > most else "greater"
+        raise invalid(
+            f"Value '{value}' at '{name}' must be between {least} and {most}: '{name}' value failed to satisfy "
+            f"constraint: Member must have value {side}"
+        )
     return value
 
 

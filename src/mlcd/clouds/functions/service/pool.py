@@ -29,6 +29,7 @@ class PoolSettings:
     concurrency: int = 1000  # environments that handle an event at the same time
     warm_seconds: float = 300.0  # an environment that nobody needs is kept for so long
     cpu_scale: float = 1.0  # of the share that Lambda would give
+    isolated: bool = False  # each environment has a network of its own
 
 
 class Pool:
@@ -96,7 +97,7 @@ class Pool:
                 raise too_many(reserved=True)
             if len(self._busy) >= self._settings.concurrency:
                 raise too_many(reserved=False)
-            environment = self._warm(function) or Environment(function, self._root)
+            environment = self._warm(function) or Environment(function, self._root, self._settings.isolated)
             self._busy.append(environment)
             return environment
 

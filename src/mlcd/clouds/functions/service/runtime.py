@@ -5,11 +5,13 @@
     POST /2018-06-01/runtime/invocation/<id>/error        the handler raised
     POST /2018-06-01/runtime/init/error                   the handler could not be loaded
 
-Each environment has a listener of its own on the loopback, so that it is known by the port who is asking.
+Each environment has a listener of its own on the loopback, so that it is known by the port who is asking: on the computer's, or
+on that of its own network (see isolation.py).
 """
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,13 +39,13 @@ class Invocation:
 class RuntimeApi:
     """Hands events to the environment's process and takes its answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, listener: socket.socket | None = None) -> None:
         self.ready = threading.Event()  # the process has asked for its first event
         self.init_error = b""
         self._current: Invocation | None = None
         self._changed = threading.Condition()
         self._closed = False
-        self._server = _listen(self)
+        self._server = _listen(self) if listener is None else _listen_inside(self, listener)
 
     @property
     def address(self) -> str:
@@ -90,6 +92,17 @@ class RuntimeApi:
 def _listen(api: RuntimeApi) -> ThreadingHTTPServer:
     handler: Callable[..., BaseHTTPRequestHandler] = type("_Bound", (_Requests,), {"api": api})
     server = OwnUsersServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, args=(0.1,), name="runtime", daemon=True).start()
+    return server
+
+
+def _listen_inside(api: RuntimeApi, listener: socket.socket) -> ThreadingHTTPServer:
+    """Serve a listener in the environment's own network, to which nobody else has access."""
+    handler: Callable[..., BaseHTTPRequestHandler] = type("_Bound", (_Requests,), {"api": api})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket, server.server_address = listener, listener.getsockname()
+    server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(0.1,), name="runtime", daemon=True).start()
     return server
 

@@ -26,6 +26,8 @@ class ServiceSettings:
     warm_seconds: float = 300.0
     cpu_scale: float = 1.0
     most_seconds: int = 900  # that an invocation may last
+    most_memory_mb: int = 10240  # of one function; new accounts at AWS may have 3,008
+    isolate: bool = True  # a network of its own for each function, where one may be made
     idle_seconds: float = 60.0  # the service ends by itself when there was no environment for so long
 
 

@@ -1,0 +1,53 @@
+"""A scheduler that takes over goes on exactly where the one before it had noted that it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mlcd.clouds.functions.counting import CountedObjects
+from mlcd.clouds.functions.crew import Crew
+from mlcd.clouds.functions.files import Spec, State, Stint, TaskFiles
+from mlcd.clouds.functions.homecoming import Home
+from mlcd.clouds.functions.keeping import Keeper
+from mlcd.clouds.functions.lambdas import Lambdas
+from mlcd.clouds.functions.orders import Report, report_key, to_bytes
+from mlcd.core.machines import Deployment, InstanceType, Offer
+from mlcd.core.task import Task, TaskFolder, TaskKind
+from mlcd.settings import FunctionsSettings
+from mlcd.sync import open_object_store
+
+SPEC = Spec(
+    Task("t", "j", TaskKind.TRAINING, "command", "true"),
+    Deployment(Offer("functions", InstanceType("fn", vcpus=1.0), 0.1, 200, kind="function"), 1),
+    "/nowhere",
+    0.0,
+)
+
+
+def test_what_a_killed_scheduler_wrote_last_is_written_once(tmp_path: Path) -> None:
+    objects = CountedObjects(open_object_store((tmp_path / "objects").as_uri()))
+    files, home = TaskFiles(tmp_path / "task"), Home(TaskFolder(tmp_path / "home"), tmp_path / "saved", 2)
+    files.root.mkdir()
+    home.make()
+    crew = Crew(Lambdas(FunctionsSettings(), tmp_path), "name", lambda: None)
+
+    def take_over(state: State) -> Keeper:
+        return Keeper(files, SPEC, home, objects, state, lost_seconds=30.0, read_seconds=0.0)
+
+    def say(number: int) -> None:
+        report = Report(1.0, "running", 1, log=f"step {number}\n")
+        objects.put(report_key(0, "i1", number), to_bytes(report))
+
+    killed = take_over(State(1, "b", generation=1, stints=(Stint(0, "i1", 1, 0.0, 0.0),)))
+    say(0)
+    killed.hear(crew)
+    killed.save()
+    say(1)
+    killed.hear(crew)  # and it is killed before it notes that
+    noted = files.read_state()
+    assert noted is not None
+    next_one = take_over(noted)
+    next_one.save()
+    next_one.hear(crew)
+    next_one.save()
+    assert home.folder.log().read_text() == "step 0\nstep 1\n"
