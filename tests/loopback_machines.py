@@ -8,13 +8,13 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.remote.base import Machine, Notes, Reach
+from mlcd.clouds.remote.base import Machine, Notes, Ran, Reach
 from mlcd.clouds.remote.cloud import RemoteCloud
 from mlcd.clouds.remote.files import Spec, State
 from mlcd.clouds.remote.ssh import SshReach, make_key
@@ -50,6 +50,7 @@ class LoopbackMachines:
         self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]
     ) -> Sequence[Machine]:
         """Those at hand and new ones; more than four in all are not to be had."""
+        self._wait_at("rent_gate")
         mine = {machine.id: machine for machine in [*self.find(task_id), *had]}
         missing = deployment.nodes - len(mine)
         if missing > OFFER.max_nodes - len(self._all()):
@@ -68,6 +69,9 @@ class LoopbackMachines:
     def why_gone(self, machine: Machine) -> str:
         return ""
 
+    def ended_at(self, machine: Machine) -> float | None:
+        return None
+
     def adopt(self, machines: Sequence[Machine], task_id: str) -> None:
         for machine in machines:
             self._write(replace(machine, details={**machine.details, "task": task_id}))
@@ -85,11 +89,17 @@ class LoopbackMachines:
         known = self._home / "known" / machine.id
         key = Path(self._options["key"])
         user = self._options["user"]
-        return SshReach("127.0.0.1", user, key, known, machine.details["base"], self._options["port"])
+        base, port = machine.details["base"], self._options["port"]
+        return _Gated(self._wait_at, "127.0.0.1", user, key, known, base, port)
 
     def owned(self) -> list[Machine]:
         """Everything that is rented."""
         return self._all()
+
+    def _wait_at(self, name: str) -> None:
+        """Take as long as a test wants: while a file is there, if the test names one."""
+        while self._options.get(name) and Path(self._options[name]).exists():
+            time.sleep(0.05)
 
     def _rent(self, task_id: str, job_id: str) -> Machine:
         number = len(list(self._books.glob("../bases/*"))) + 1
@@ -117,6 +127,23 @@ class LoopbackMachines:
 
     def _all(self) -> list[Machine]:
         return [Machine(**json.loads(file.read_text())) for file in sorted(self._books.glob("*.json"))]
+
+
+class _Gated(SshReach):
+    """A machine to which sending, or starting the agent of any but the first, takes as long as a test wants."""
+
+    def __init__(self, wait_at: Callable[[str], None], *way: Any) -> None:
+        super().__init__(*way)
+        self._wait_at = wait_at
+
+    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> Ran:
+        if "remote.agent start" in command and not self.base.endswith("m-1"):
+            self._wait_at("start_gate")
+        return super().run(command, stdin, seconds)
+
+    def put(self, archive: Path, folder: str) -> None:
+        self._wait_at("put_gate")
+        super().put(archive, folder)
 
 
 def open_machines(home: Path, options: Mapping[str, Any], notes: Notes) -> LoopbackMachines:
@@ -201,10 +228,23 @@ def open_door(folder: Path) -> Iterator[Door]:
         ["/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "config")], stderr=subprocess.DEVNULL
     )
     try:
+        _wait_until_it_listens(port)
         yield Door(port, key, subprocess.run(["id", "-un"], capture_output=True, text=True).stdout.strip())
     finally:
         sshd.terminate()
         sshd.wait()
+
+
+def _wait_until_it_listens(port: int, seconds: float = 60.0) -> None:
+    give_up_at = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 5.0).close()
+        except ConnectionRefusedError:
+            assert time.monotonic() < give_up_at, "sshd does not listen"
+            time.sleep(0.05)
+        else:
+            return
 
 
 _CONFIG = """

@@ -15,8 +15,8 @@ from mlcd.emulate.cgroups import find_groups
 from mlcd.emulate.cleaning import is_running
 from mlcd.emulate.client import Wanted, down, status, up
 from mlcd.emulate.network import namespaces_of
-from mlcd.emulate.place import Place
-from mlcd.errors import NotFoundError
+from mlcd.emulate.place import Place, place_of
+from mlcd.errors import NotFoundError, UserError
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +59,19 @@ def test_up_starts_afresh_after_a_kill_and_down_needs_no_state_file(tmp_path: Pa
         ec2.place.state_file.unlink()
         down(ec2.place)
         assert not any(traces(ec2.place).values()), traces(ec2.place)
+
+
+def test_the_same_name_from_another_home_is_refused_and_ends_nothing(
+    ec2: EmulatedEc2, tmp_path: Path
+) -> None:
+    (host,) = ec2.launch()
+    elsewhere = place_of(ec2.place.name, tmp_path / "another")
+    with pytest.raises(UserError, match=f"runs already, from {ec2.place.folder}"):
+        up(elsewhere, Wanted())
+    with pytest.raises(UserError, match="runs already"):
+        down(elsewhere)
+    assert ec2.ssh(host, "echo here").stdout.strip() == "here"
+    assert not elsewhere.folder.exists()
 
 
 def test_an_emulation_does_not_outlive_its_owner(tmp_path: Path) -> None:

@@ -136,6 +136,12 @@ def test_a_host_boots_again_with_a_fresh_disk(ec2: EmulatedEc2) -> None:
     (address,) = ec2.launch(UserData="#!/bin/sh\ndate +%s%N > /var/tmp/booted\n")
     first = ec2.ssh(address, "touch ~/mine; cloud-init status --wait >/dev/null; cat /var/tmp/booted").stdout
     ec2.ssh(address, "sudo reboot")
-    wait_for(lambda: ec2.ssh(address, "cat /var/tmp/booted").stdout not in ("", first), "the next boot")
+
+    def booted_again() -> bool:
+        state = ec2.instance(address)["State"]["Name"]
+        assert state == "running", f"{state}: {ec2.place.log_file.read_text()[-2000:]}"
+        return ec2.ssh(address, "cat /var/tmp/booted").stdout not in ("", first)
+
+    wait_for(booted_again, "the next boot")
     assert ec2.ssh(address, "ls -A ~/mine").returncode != 0
     assert ec2.instance(address)["State"]["Name"] == "running"

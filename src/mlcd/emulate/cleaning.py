@@ -8,13 +8,14 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from mlcd.emulate.cgroups import all_processes_in, find_groups, remove_group
 from mlcd.emulate.network import namespaces_of
 from mlcd.emulate.place import Place
 from mlcd.emulate.system import kill_quietly, run_tool, try_tool
-from mlcd.errors import CloudError
+from mlcd.errors import CloudError, UserError
 
 MODULE = "mlcd.emulate.process"
 _POLITE_S = 15.0
@@ -56,6 +57,17 @@ def is_running(place: Place) -> bool:
     return bool(_supervisors(place))
 
 
+def refuse_another_home(place: Place) -> None:
+    """Refuse a name under which another home's emulation runs: by their names its hosts would be taken for ours."""
+    for pid, words in _supervisors_named(place.name):
+        folder = Path(words[words.index("--folder") + 1])
+        if folder != place.folder:
+            raise UserError(
+                f"An emulated EC2 called '{place.name}' runs already, from {folder} (process {pid}).",
+                "Take another --name, or the MLCD_HOME that it was started with.",
+            )
+
+
 def _end_supervisors(place: Place) -> int:
     """Let the supervisors clean up by themselves; kill those that do not."""
     found = _supervisors(place)
@@ -84,13 +96,18 @@ def _end_processes(place: Place, groups: list[Path]) -> int:
 
 def _supervisors(place: Place) -> set[int]:
     """The processes that were started as this emulation's supervisor, by their command line."""
-    found = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and entry.name != str(os.getpid()):
-            words = _command_line(entry)
-            if MODULE in words and str(place.folder) in words:
-                found.add(int(entry.name))
-    return found
+    return {pid for pid, words in _supervisors_named(place.name) if str(place.folder) in words}
+
+
+def _supervisors_named(name: str) -> list[tuple[int, list[str]]]:
+    """Supervisors of emulations by this name, from whichever home, with their command lines."""
+    numbers = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    lines = [(int(entry.name), _command_line(entry)) for entry in numbers if entry.name != str(os.getpid())]
+    return [(pid, words) for pid, words in lines if MODULE in words and _follows(words, "--name", name)]
+
+
+def _follows(words: list[str], option: str, value: str) -> bool:
+    return (option, value) in pairwise(words)
 
 
 def _command_line(process: Path) -> list[str]:

@@ -15,8 +15,9 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from mlcd.emulate.cleaning import MODULE, Removed, is_running, remove_emulation
+from mlcd.emulate.cleaning import MODULE, Removed, is_running, refuse_another_home, remove_emulation
 from mlcd.emulate.needs import require_all, require_root
+from mlcd.emulate.network import one_at_a_time
 from mlcd.emulate.place import CONTROL_HEADER, CONTROL_PATH, Place, State, read_state
 from mlcd.emulate.scale import VCPUS_PER_CORE, vcpus_that_fit
 from mlcd.errors import CloudError, NotFoundError, UserError
@@ -42,17 +43,20 @@ def up(place: Place, wanted: Wanted) -> State:
     """Start an emulation and wait until it answers; one that runs already stays as it is."""
     require_all()
     _check(place, wanted)
-    if is_running(place):
-        return read_state(place)
-    remove_emulation(place)  # what a killed one left
-    _take(place)
-    process = _start(place, wanted)
+    with one_at_a_time():  # of two homes that start the same name together, one is refused
+        refuse_another_home(place)
+        if is_running(place):
+            return read_state(place)
+        remove_emulation(place)  # what a killed one left
+        _take(place)
+        process = _start(place, wanted)
     return _wait_until_ready(place, process)
 
 
 def down(place: Place) -> Removed:
     """Remove an emulation and everything that it made; quiet where there is none."""
     require_root()
+    refuse_another_home(place)
     return remove_emulation(place)
 
 

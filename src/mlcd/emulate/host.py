@@ -188,7 +188,9 @@ class Host:
         joins = "; ".join(f"echo $$ > {shlex.quote(str(door))}" for door in self.cgroups.doors(self._group))
         namespace = shlex.quote(str(NAMESPACES / self.link.namespace))
         apart = "unshare --mount --propagation private --pid --fork --kill-child --uts --ipc"
-        return f"{joins}; exec nsenter --net={namespace} {apart} bash {shlex.quote(str(INIT))}"
+        # Under nohup a hangup is ignored by all that follow, and a shell cannot trap it any more: it is how a host boots again.
+        heeding = "env --default-signal=HUP"
+        return f"{joins}; exec {heeding} nsenter --net={namespace} {apart} bash {shlex.quote(str(INIT))}"
 
     def _boot_environment(self) -> dict[str, str]:
         return dict(

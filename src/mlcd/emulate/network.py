@@ -32,7 +32,7 @@ def gateway_of(network: IPv4Network) -> IPv4Address:
 
 def make_switch(place: Place, wanted: IPv4Network | None = None) -> IPv4Network:
     """Make the switch with the link to it; gives the range of addresses, which no other emulation has."""
-    with _one_at_a_time():
+    with one_at_a_time():
         network = _free_network(wanted)
         run_tool("ip", "netns", "add", place.switch)
         run_tool(
@@ -162,8 +162,8 @@ def _networks_in_use() -> list[IPv4Network]:
 
 
 @contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    """Two emulations that start together do not choose the same addresses."""
+def one_at_a_time() -> Iterator[None]:
+    """Two emulations that start together choose neither the same addresses nor the same name."""
     with _LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

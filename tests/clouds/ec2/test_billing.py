@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mlcd.clouds.ec2.billing import charges
+from mlcd.clouds.ec2.prices import SpotHistory
 from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.remote.files import Spec, State
 from mlcd.core.machines import Deployment, InstanceType, Offer
@@ -76,3 +77,24 @@ def test_spot_costs_what_its_zone_costs() -> None:
     dear = tuple(replace(machine, details={"usd_per_hour": "7.2"}) for machine in PAIR)
     bill = lines(State(machines=dear, started_at=1000.0), 1100.0)
     assert bill["2 × c5.large"] + bill["spot price of the zone"] == pytest.approx(0.4)
+
+
+def test_a_spot_price_that_rises_is_on_the_bill_from_then_on() -> None:
+    zoned = tuple(replace(machine, zone="a", details={"usd_per_hour": "3.6"}) for machine in PAIR)
+    state = State(machines=zoned, started_at=1000.0)
+    risen = SpotHistory(
+        at=1200.0, since=1000.0, zones={"a": ((500.0, 3.6), (1100.0, 7.2)), "b": ((0.0, 99.0),)}
+    )
+    bill = {charge.what: charge.usd for charge in charges(SPEC, state, 1200.0, 73.0, risen)}
+    # Two machines, a hundred seconds at a tenth of a cent and a hundred at twice that.
+    assert bill["2 × c5.large"] + bill["spot price of the zone"] == pytest.approx(2 * (0.1 + 0.2))
+    assert "spot price of the zone" not in lines(state, 1200.0)
+
+
+def test_without_a_history_of_its_zone_a_machine_costs_what_it_was_rented_for() -> None:
+    history = SpotHistory(at=1200.0, since=1000.0, zones={"b": ((0.0, 99.0),)})
+    dear = tuple(replace(machine, zone="a", details={"usd_per_hour": "7.2"}) for machine in PAIR)
+    bill = charges(SPEC, State(machines=dear, started_at=1000.0), 1100.0, 73.0, history)
+    assert sum(
+        line.usd for line in bill if line.what in ("2 × c5.large", "spot price of the zone")
+    ) == pytest.approx(0.4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlcd.clouds.ec2.errors import code_of, in_words, translated
+from mlcd.clouds.remote.base import BusyError
 from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
 
 botocore = pytest.importorskip("botocore.exceptions", reason="pip install 'mlcd[ec2]'")
@@ -23,7 +24,8 @@ def refusal(code: str, message: str = "no") -> Exception:
         ("AuthFailure", UserError),
         ("ExpiredToken", UserError),
         ("UnauthorizedOperation", UserError),
-        ("RequestLimitExceeded", CloudError),
+        ("RequestLimitExceeded", BusyError),
+        ("RequestExpired", UserError),
         ("SomethingNew", CloudError),
     ],
 )
@@ -40,6 +42,21 @@ def test_a_missing_permission_is_named() -> None:
     assert "the permission ec2:RunInstances is missing" in error.message
     assert "x9f" not in error.message
     assert "mlcd check aws" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("RequestExpired", "Request has expired."),
+        ("SignatureDoesNotMatch", "Signature expired: 20261116T010000Z is now earlier than 20261116T184500Z"),
+        ("InvalidSignatureException", "Signature not yet current: 20261117T010000Z is still later than now"),
+    ],
+)
+def test_a_clock_that_is_wrong_is_not_taken_for_wrong_credentials(code: str, message: str) -> None:
+    error = in_words("list its instances", code, message)
+    assert isinstance(error, UserError)
+    assert "the clock of this computer is wrong" in error.message
+    assert "timedatectl" in error.hint
 
 
 def test_no_credentials_say_how_to_get_some() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from ec2_settings import ec2_settings
 from emulated import EmulatedEc2
 from mlcd.clouds.accounts import check_account
 from mlcd.clouds.ec2 import open_cloud
+from mlcd.clouds.ec2.account import Account
 from mlcd.clouds.ec2.kinds import network_gbps, wanted
+from mlcd.clouds.ec2.prices import spot_history
 from mlcd.clouds.ec2.quotas import Quotas, family_of
 from mlcd.core.machines import Offer
 from mlcd.errors import UserError
@@ -32,6 +35,20 @@ def test_offers_have_hardware_prices_and_the_quotas_room(ec2: EmulatedEc2, tmp_p
     assert plain.priced_at > "2026"
     assert spot.source == "AWS spot price history"
     assert (plain.losses_per_hour, spot.losses_per_hour) == (0.0, 0.05)
+    assert (plain.least_seconds, spot.least_seconds) == (60.0, 60.0)
+
+
+def test_how_a_spot_price_went_is_known_by_zone(ec2: EmulatedEc2, tmp_path: Path) -> None:
+    account, now = Account(ec2_settings(tmp_path).ec2), time.time()
+    history = spot_history(account, "us-east-1", "c5.large", tmp_path / "prices", now - 24 * 3600.0, now)
+    zone, steps = next(iter(history.zones.items()))
+    assert len(steps) >= 4  # the emulated price changes every six hours
+    assert steps == tuple(sorted(steps))
+    mean = history.mean(zone, now - 24 * 3600.0, now)
+    assert mean is not None
+    assert min(usd for _, usd in steps) <= mean <= max(usd for _, usd in steps)
+    again = spot_history(account, "us-east-1", "c5.large", tmp_path / "prices", now - 3600.0, now + 60.0)
+    assert again == history  # it is not asked for again at once
 
 
 def test_what_runs_already_takes_from_the_quota(ec2: EmulatedEc2, tmp_path: Path) -> None:

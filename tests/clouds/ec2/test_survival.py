@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from ec2_settings import ec2_settings
 from emulated import EmulatedEc2, wait_for
 from mlcd.api import Client
+from mlcd.cli.emulate import _environment
 from mlcd.clouds.ec2 import open_cloud
 from mlcd.clouds.ec2.machines import Ec2Machines
 from mlcd.clouds.remote.base import Machine
@@ -23,7 +25,7 @@ from mlcd.core.run import JobState
 from mlcd.core.task import Task, TaskKind, TaskState
 from mlcd.core.trial import FailureKind
 from mlcd.errors import CloudError
-from mlcd.settings import Settings
+from mlcd.settings import Settings, read_settings
 from small_jobs import PROGRAM
 
 pytestmark = pytest.mark.slow
@@ -69,6 +71,20 @@ def test_a_machine_that_nobody_hears_of_ends_itself(ec2: EmulatedEc2, tmp_path: 
     assert wait_for(lambda: (s := cloud.status(handle)).state.ended and s, "its end").state is TaskState.LOST
 
 
+def test_a_machine_that_waits_for_the_next_task_says_until_when(ec2: EmulatedEc2, tmp_path: Path) -> None:
+    settings = ec2_settings(tmp_path)
+    cloud = open_cloud(settings, {})
+    task = replace(task_in(tmp_path, "true", "kept-p1"), kind=TaskKind.PROBE)
+    handle = cloud.launch(task, Deployment(plain_offer(settings), 1), {})
+    wait_for(lambda: cloud.status(handle).state.ended, "its end", PATIENCE_S)
+    (owned,) = cloud.owned()
+    assert (owned.task_id, owned.job_id) == (task.id, "killed")
+    assert owned.kept_until is not None
+    assert owned.kept_until > owned.since
+    cloud.stop(handle)
+    wait_for(lambda: not list(cloud.owned()), "the machine to be given back")
+
+
 @pytest.fixture
 def client(ec2: EmulatedEc2, tmp_path: Path) -> Iterator[Client]:
     """A client whose jobs run on the emulated hosts."""
@@ -95,6 +111,48 @@ def test_a_type_that_is_sold_out_is_learnt_and_another_is_taken(
     assert failed["c5.large"].reason is FailureKind.NO_CAPACITY
     assert view.record.deployment.offer.instance.name == "m5.large"
     assert json.loads((Path(view.model) / "model.json").read_text())["done"] >= 2000
+
+
+def test_a_torch_program_runs_on_the_emulation_as_its_page_says(
+    ec2: EmulatedEc2, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setenv("MLCD_HOME", str(tmp_path / "home"))
+    for name, value in _environment(ec2.state).items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text("import torch\n" + PROGRAM)
+    made = Client(read_settings())
+    large = {"resources": {"instance_type": "c5.2xlarge"}}
+    job_id = made.submit(made.load({**_small_job(tmp_path / "code"), **large}))
+    made.confirm(job_id)
+    view = made.drive(job_id)
+    made.close()
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+
+
+def test_machines_that_may_not_be_given_back_are_told_of_at_once(ec2: EmulatedEc2, tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text(PROGRAM)
+    client = Client(ec2_settings(tmp_path / "home", keep_seconds=0.0))
+    job_id = client.submit(client.load(_small_job(tmp_path / "code")))
+    client.confirm(job_id)
+    ec2.fault("deny", "TerminateInstances")
+    with ThreadPoolExecutor(1) as pool:
+        driving = pool.submit(client.drive, job_id)
+        try:
+            told = wait_for(lambda: driving.done() or _warnings(client, job_id), "a warning", PATIENCE_S)
+        finally:
+            ec2.fault("deny", "TerminateInstances", "off")
+    client.close()
+    assert driving.result().record.state is JobState.SUCCEEDED, driving.result().record.error
+    assert told is not True, "nobody was told"
+    assert "could not be given back" in told[0]
+    assert "ec2:TerminateInstances" in told[0]
+
+
+def _warnings(client: Client, job_id: str) -> list[str]:
+    return [event.message for event in client.events(job_id) if event.kind == "warning"]
 
 
 def test_data_in_a_bucket_goes_straight_to_the_machines(
@@ -144,3 +202,15 @@ def test_one_instance_that_is_not_known_does_not_keep_the_others_alive(
     assert state["Name"] in ("shutting-down", "terminated")
     with pytest.raises(CloudError, match="does not know i-0123456789abcdef0 yet"):
         machines.release([replace(gone, billed_from=time.time())])
+
+
+def test_a_terminated_instance_ended_when_aws_says_so(ec2: EmulatedEc2, tmp_path: Path) -> None:
+    machines = Ec2Machines(tmp_path, ec2_settings(tmp_path).ec2, ["us-east-1"])
+    began = time.time()
+    made = ec2.boto("ec2").run_instances(ImageId=ec2.image, MinCount=1, MaxCount=1, InstanceType="c5.large")
+    one = Machine(made["Instances"][0]["InstanceId"], "", "", began, details={"region": "us-east-1"})
+    assert machines.ended_at(one) is None
+    machines.release([one])
+    told = wait_for(lambda: machines.ended_at(one), "the end in AWS's books")
+    assert began - 1.0 <= told <= time.time() + 1.0, "to the second"
+    assert machines.ended_at(replace(one, id="i-0123456789abcdef0")) is None

@@ -19,8 +19,10 @@ import pytest
 from mlcd.clouds.remote import delivery
 from mlcd.clouds.remote.agent.passing import pour
 from mlcd.clouds.remote.delivery import Delivery
-from mlcd.clouds.remote.sending import Parcel
+from mlcd.clouds.remote.sending import Parcel, make_parcels
+from mlcd.core.task import Task, TaskKind
 from mlcd.errors import CloudError
+from mlcd.worker import checkpoints
 
 PASSING = (sys.executable, "-m", "mlcd.clouds.remote.agent.passing")
 
@@ -140,3 +142,18 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def test_a_checkpoint_takes_nothing_of_this_computer_along(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret")
+    partial = checkpoints.begin(tmp_path / "checkpoints")
+    (partial / "model").write_text("weights")
+    made = checkpoints.commit(partial, checkpoints.Facts(1.0))
+    (made / "absolute").symlink_to(tmp_path / "key")
+    (made / "relative").symlink_to("../../key")
+    (made / "latest").symlink_to("model")
+    task = Task("t", "j", TaskKind.TRAINING, "command", "true")
+    parcels = make_parcels(task, tmp_path / "checkpoints", tmp_path / "skip", tmp_path / "drafts")
+    with tarfile.open(next(one.archive for one in parcels if one.into == "checkpoints")) as archive:
+        names = sorted(Path(name).name for name in archive.getnames())
+    assert names == [made.name, "latest", "manifest.json", "model"]

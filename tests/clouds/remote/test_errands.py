@@ -22,9 +22,10 @@ from loopback_machines import OFFER, Door, LoopbackCloud, power_off
 from mlcd.clouds.checkpoints import newest_complete, samples_of
 from mlcd.clouds.remote.agent.environment import _path
 from mlcd.clouds.remote.delivery import LARGE_BYTES
-from mlcd.clouds.remote.files import task_files
+from mlcd.clouds.remote.files import State, TaskFiles, task_files
 from mlcd.core.machines import Deployment
-from mlcd.core.task import Handle, Task, TaskFolder, TaskKind, TaskState, TaskStatus
+from mlcd.core.task import Handle, Refusal, Task, TaskFolder, TaskKind, TaskState, TaskStatus
+from mlcd.worker.checkpoints import complete_checkpoints
 
 pytestmark = pytest.mark.slow
 
@@ -136,6 +137,18 @@ def test_a_failing_setup_is_told_with_its_log(rented: Rented) -> None:
     assert "cannot" in status.log_tail
 
 
+def test_what_keeps_a_program_from_starting_is_no_fault_of_it_and_on_the_bill(
+    rented: Rented, tmp_path: Path
+) -> None:
+    task = rented.task("echo never", file_mounts={"data": str(tmp_path / "gone")})
+    status = rented.wait(rented.launch(task))
+    assert (status.state, status.refused) == (TaskState.FAILED, Refusal.USER)
+    assert "there is no" in status.reason
+    assert status.hint == "Fix `file_mounts` in the job."
+    assert status.usd > 0
+    assert list(rented.cloud.owned()) == []
+
+
 def test_secrets_reach_the_program_and_stay_on_no_disk(rented: Rented) -> None:
     secret = "hush-4711"
     task = rented.task('[ "$TOKEN" = "hush-${TAIL}" ] && echo known; sleep 100', envs={"TAIL": "4711"})
@@ -228,6 +241,20 @@ def test_a_machine_that_stands_still_is_lost(rented: Rented) -> None:
             agent.kill()
 
 
+def test_a_program_that_fails_because_another_nodes_agent_died_is_not_blamed(
+    rented: Rented, tmp_path: Path
+) -> None:
+    run = f"[ $NODE_RANK = 1 ] && exec sleep 1000; until [ -e {tmp_path}/gone ]; do sleep 0.1; done; exit 1"
+    handle = rented.launch(rented.task(run), nodes=2)
+    rented.running(handle)
+    for agent in psutil.process_iter(["cmdline"]):
+        if _is_agent(agent, tmp_path / "bases" / "m-2"):
+            agent.kill()
+    (tmp_path / "gone").touch()
+    status = rented.wait(handle)
+    assert (status.state, status.reason) == (TaskState.LOST, "node 1 does not answer")
+
+
 def _is_agent(process: psutil.Process, home: Path) -> bool:
     line = process.info["cmdline"] or []
     return "mlcd.clouds.remote.agent" in line and str(home) in line[-1]
@@ -273,6 +300,43 @@ def test_what_a_program_saves_by_itself_is_committed_and_put_back(rented: Rented
     assert rented.text(again) == "eight\n"
 
 
+def test_what_a_program_has_opened_and_not_yet_written_is_not_committed(rented: Rented) -> None:
+    save = "mkdir kept; exec 3> kept/weights; sleep 3; echo weights >&3; exec 3>&-; sleep 3"
+    task = rented.task(save, checkpoint_path="kept")
+    assert rented.wait(rented.launch(task)).state is TaskState.SUCCEEDED, rented.text(task)
+    found = complete_checkpoints(Path(task.checkpoints))
+    assert [(one.path / "weights").read_text() for one in found] == ["weights\n"]
+
+
+def test_what_a_program_saves_by_itself_gets_the_count_at_its_save(rented: Rented, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "train.py").write_text(_SAVES_BY_ITSELF)
+    task = rented.task("python3 train.py", workdir=str(tmp_path / "work"), checkpoint_path="kept")
+    task = replace(task, samples_before=1000.0)
+    status = rented.wait(rented.launch(task))
+    assert status.state is TaskState.SUCCEEDED, rented.text(task)
+    found = complete_checkpoints(Path(task.checkpoints))
+    assert found
+    assert [one.facts.samples for one in found] == [
+        1000.0 + float((one.path / "state").read_text()) for one in found
+    ]
+    assert status.progress.samples == 1500
+
+
+_SAVES_BY_ITSELF = """
+import os, pathlib, time
+import mlcd
+for number, batch in enumerate(mlcd.steps([[0] * 10] * 150)):
+    time.sleep(0.01)
+    if number % 50 == 37:
+        os.makedirs("kept", exist_ok=True)
+        pathlib.Path("kept/draft").write_text(str(10 * (number + 1)))
+        os.replace("kept/draft", "kept/state")
+        time.sleep(0.3)
+time.sleep(2.5)
+"""
+
+
 def test_machines_of_a_probe_wait_for_the_next_one(keeping: Rented) -> None:
     first = replace(keeping.task("true"), kind=TaskKind.PROBE)
     keeping.wait(keeping.launch(first, nodes=2))
@@ -284,6 +348,149 @@ def test_machines_of_a_probe_wait_for_the_next_one(keeping: Rented) -> None:
         "rent m-3",
     ]
     assert list(keeping.cloud.owned()) == []
+
+
+def test_a_machine_that_is_taken_over_has_its_lease_renewed_before_others_are_rented(
+    tmp_path: Path, door: Door
+) -> None:
+    gate = tmp_path / "gate"
+    rented = Rented(tmp_path, door, keep_seconds=60.0, rent_gate=str(gate))
+    probe = replace(rented.task("true"), kind=TaskKind.PROBE)
+    rented.wait(rented.launch(probe))
+    kept = lease_of(rented, "m-1")
+    gate.touch()
+    handle = rented.launch(rented.task("true", number=2), nodes=2)
+    wait_until(lambda: lease_of(rented, "m-1") > kept + 60.0, "the lease of the machine that was kept")
+    gate.unlink()
+    assert rented.wait(handle).state is TaskState.SUCCEEDED
+    assert [call for call in rented.cloud.calls() if call.startswith("rent")] == ["rent m-1", "rent m-2"]
+
+
+def test_a_machine_that_cannot_be_taken_over_is_given_back_and_another_is_rented(keeping: Rented) -> None:
+    probe = replace(keeping.task("true"), kind=TaskKind.PROBE)
+    keeping.wait(keeping.launch(probe))
+    shutil.rmtree(keeping.home / "bases" / "m-1")  # its lease cannot be renewed
+    handle = keeping.launch(keeping.task("true", number=2))
+    assert keeping.wait(handle).state is TaskState.SUCCEEDED
+    assert keeping.cloud.calls() == ["rent m-1", "release m-1"] * 2
+
+
+def test_a_machine_that_a_later_task_keeps_is_not_ended_by_the_task_that_kept_it_first(
+    tmp_path: Path, door: Door
+) -> None:
+    shortly, longer = (Rented(tmp_path, door, keep_seconds=seconds) for seconds in (15.0, 300.0))
+    first = replace(shortly.task("true"), kind=TaskKind.PROBE)
+    shortly.wait(shortly.launch(first))
+    (minding,) = couriers(tmp_path)
+    second = replace(longer.task("true", number=2), kind=TaskKind.PROBE)
+    handle = longer.launch(second)
+    longer.wait(handle)
+    minding.wait(90)  # it gives back what it kept and nobody took
+    assert longer.cloud.calls() == ["rent m-1"]
+    assert [owned.task_id for owned in longer.cloud.owned()] == ["task-2"]
+    longer.cloud.stop(handle)
+    assert longer.cloud.calls() == ["rent m-1", "release m-1"]
+    kill_couriers(tmp_path)
+
+
+def test_what_was_offered_before_a_kill_but_not_kept_is_given_back_and_taken_by_nobody(
+    keeping: Rented,
+) -> None:
+    handle = keeping.launch(replace(keeping.task("true"), kind=TaskKind.PROBE))
+    keeping.wait(handle)
+    kill_couriers(keeping.home)
+    files = task_files(keeping.cloud.home, handle)
+    undecided(files, keeping.cloud.home / "kept" / "job")
+    assert keeping.wait(handle).state is TaskState.SUCCEEDED
+    assert keeping.cloud.calls() == ["rent m-1", "release m-1"]
+    assert not list((keeping.cloud.home / "kept" / "job").iterdir())
+
+
+def undecided(files: TaskFiles, kept: Path) -> None:
+    """Have a courier be killed when it had offered its machines, and not yet written down that it keeps them."""
+    for offered in kept.iterdir():
+        offered.rename(files.offered / offered.name)
+    state = files.read_state()
+    assert state is not None
+    assert state.kept == ("m-1",)
+    files.write_state(replace(state, state=TaskState.RUNNING, kept=(), kept_until=None, ended_at=None))
+
+
+def test_all_nodes_meet_at_one_port_though_a_courier_is_killed_between_their_starts(
+    tmp_path: Path, door: Door
+) -> None:
+    gate = tmp_path / "gate"
+    gate.touch()
+    rented = Rented(tmp_path, door, start_gate=str(gate))
+    task = rented.task("echo $MASTER_PORT > $MLCD_OUTPUT_DIR/$NODE_RANK.txt")
+    handle = rented.launch(task, nodes=2)
+    wait_until(lambda: list(tmp_path.glob("bases/m-1/tasks/*/control/state.json")), "the first agent")
+    kill_couriers(tmp_path)
+    gate.unlink()
+    assert rented.wait(handle).state is TaskState.SUCCEEDED
+    outputs = TaskFolder(Path(task.folder)).outputs
+    assert (outputs / "0.txt").read_text() == (outputs / "1.txt").read_text()
+
+
+def test_the_lease_is_renewed_while_data_is_sent(tmp_path: Path, door: Door) -> None:
+    gate = tmp_path / "gate"
+    gate.touch()
+    rented = Rented(tmp_path, door, lease_seconds=8.0, put_gate=str(gate))
+    handle = rented.launch(rented.task("true"))
+    first = wait_until(lambda: lease_of(rented, "m-1"), "the first lease")
+    wait_until(lambda: lease_of(rented, "m-1") > first + 8.0, "a lease beyond the first, twice renewed")
+    assert rented.cloud.status(handle).state is TaskState.STARTING
+    gate.unlink()
+    assert rented.wait(handle).state is TaskState.SUCCEEDED
+
+
+def lease_of(rented: Rented, machine: str) -> float:
+    """When the machine would end itself, as it knows; 0: it does not know yet."""
+    file = rented.home / "bases" / machine / "lease"
+    return float(file.read_text()) if file.exists() else 0.0
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> Any:
+    deadline = time.monotonic() + 90
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.05)
+    return found
+
+
+def test_machines_that_ended_by_their_lease_cost_nothing_after_it(tmp_path: Path, door: Door) -> None:
+    rented = Rented(tmp_path, door, lease_seconds=100.0)
+    handle = rented.launch(rented.task("sleep 1000"))
+    rented.running(handle)
+    kill_couriers(rented.home)  # the computer sleeps for ten hours, its machine ends by itself meanwhile
+    files = task_files(rented.cloud.home, handle)
+    state = files.read_state()
+    assert state is not None
+    assert state.started_at is not None
+    (base,) = rented.home.glob("bases/*")
+    files.write_state(ten_hours_ago(state))
+    (tmp_path / "books" / f"{base.name}.json").unlink()
+    power_off(base)
+    woken = rented.cloud.status(handle)
+    assert sum(charge.seconds for charge in woken.charges) < 300.0
+    ended = rented.wait(handle)
+    assert ended.state is TaskState.LOST
+    assert ended.ended_at is not None
+    assert ended.ended_at < time.time() - 9 * 3600.0
+    assert 100.0 < sum(charge.seconds for charge in ended.charges) < 300.0
+
+
+def ten_hours_ago(state: State) -> State:
+    """The state of a task whose courier was last awake ten hours ago."""
+    ago = 36_000.0
+    return replace(
+        state,
+        machines=tuple(replace(each, billed_from=each.billed_from - ago) for each in state.machines),
+        started_at=(state.started_at or 0.0) - ago,
+        setup_at=(state.setup_at or 0.0) - ago,
+        running_at=(state.running_at or 0.0) - ago,
+        leased_until={id_: until - ago for id_, until in state.leased_until.items()},
+    )
 
 
 def test_a_notice_ends_the_program_with_its_checkpoint(tmp_path: Path, door: Door) -> None:
@@ -344,7 +551,7 @@ class _metadata:  # noqa: N801  # used as a context
 
 
 def test_a_program_nobody_hears_of_ends_with_its_lease(tmp_path: Path, door: Door) -> None:
-    rented = Rented(tmp_path, door, lease_seconds=25.0)
+    rented = Rented(tmp_path, door, lease_seconds=25.0, keep_seconds=60.0)
     handle = rented.launch(rented.task("echo pid $$; exec sleep 1000"))
     tail = rented.wait(handle, lambda status: "pid" in status.log_tail).log_tail
     kill_couriers(rented.home)
@@ -354,6 +561,7 @@ def test_a_program_nobody_hears_of_ends_with_its_lease(tmp_path: Path, door: Doo
         assert time.monotonic() < deadline, "it went on without a lease"
         time.sleep(0.1)
     assert rented.wait(handle).state is TaskState.LOST
+    assert rented.cloud.calls() == ["rent m-1", "release m-1"], "a machine that ends itself waits for nobody"
 
 
 def test_python_is_found_where_a_machine_knows_only_python3(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from mlcd.clouds.ec2.prices import SpotHistory
 from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.remote.files import Spec, State
 from mlcd.core.machines import Deployment
@@ -21,13 +22,17 @@ def extras_usd_per_hour(disk_gib: float) -> float:
     return disk_gib * USD_PER_GIB_MONTH / MONTH_SECONDS * 3600.0 + USD_PER_ADDRESS_HOUR
 
 
-def charges(spec: Spec, state: State, now: float, disk_gib: float) -> tuple[Charge, ...]:
-    """The bill of a task at a moment, the machines first."""
-    lines = list(_lines(spec.deployment, state, now, disk_gib))
+def charges(
+    spec: Spec, state: State, now: float, disk_gib: float, history: SpotHistory | None = None
+) -> tuple[Charge, ...]:
+    """The bill of a task at a moment, the machines first; spot machines by how their price went, where that is known."""
+    lines = list(_lines(spec.deployment, state, now, disk_gib, history))
     return (lines[0], *(line for line in lines[1:] if line.usd))
 
 
-def _lines(deployment: Deployment, state: State, now: float, disk_gib: float) -> Iterator[Charge]:
+def _lines(
+    deployment: Deployment, state: State, now: float, disk_gib: float, history: SpotHistory | None
+) -> Iterator[Charge]:
     usd_per_second = deployment.offer.usd_per_hour / 3600.0
     spans = [_span(machine, state, now) for machine in state.machines]
     began = state.started_at if state.started_at is not None else now
@@ -36,7 +41,7 @@ def _lines(deployment: Deployment, state: State, now: float, disk_gib: float) ->
     yield Charge(f"{deployment.nodes} × {deployment.offer.name}", seconds, usd)
     short = sum(seconds - span for span in spans if seconds - span > 1.0)  # they came later, or went earlier
     yield Charge("machines given back early", -short, -short * usd_per_second)
-    yield _spot_difference(state, spans, deployment.offer.usd_per_hour)
+    yield _spot_difference(state, spans, deployment.offer.usd_per_hour, history)
     yield _kept(state, now, usd_per_second)
     yield _paid_before(state, usd_per_second)
     missing = sum(_missing_seconds(machine, state, now) for machine in state.machines)
@@ -83,11 +88,19 @@ def _paid_seconds(state: State) -> float:
     return sum(max(0.0, machine.paid_until - machine.billed_from) for machine in state.machines)
 
 
-def _spot_difference(state: State, spans: list[float], usd_per_hour: float) -> Charge:
-    """Where the price of the machine's zone is not that of the offer."""
+def _spot_difference(
+    state: State, spans: Sequence[float], usd_per_hour: float, history: SpotHistory | None
+) -> Charge:
+    """Where the price of the machine's zone is not that of the offer, or did not stay what it was."""
     usd = sum(
-        (float(machine.details["usd_per_hour"]) - usd_per_hour) * span / 3600.0
+        (_spot_price(machine, span, usd_per_hour, history) - usd_per_hour) * span / 3600.0
         for machine, span in zip(state.machines, spans, strict=True)
-        if "usd_per_hour" in machine.details
     )
     return Charge("spot price of the zone", 0.0, usd if abs(usd) > 1e-12 else 0.0)
+
+
+def _spot_price(machine: Machine, span: float, offered: float, history: SpotHistory | None) -> float:
+    """US dollars an hour on average over the machine's time: by the history, or as it was when it was rented."""
+    begin = machine.billed_from
+    seen = None if history is None else history.mean(machine.zone, begin, begin + span)
+    return seen if seen is not None else float(machine.details.get("usd_per_hour", offered))

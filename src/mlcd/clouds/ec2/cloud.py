@@ -12,6 +12,7 @@ from mlcd.clouds.ec2.billing import charges
 from mlcd.clouds.ec2.errors import code_of, translated
 from mlcd.clouds.ec2.machines import ALIVE, JOB, LEASE, TASK, Ec2Machines
 from mlcd.clouds.ec2.offers import make_offers
+from mlcd.clouds.ec2.prices import SpotHistory, known_history, spot_history
 from mlcd.clouds.remote.cloud import RemoteCloud
 from mlcd.clouds.remote.files import Spec, State
 from mlcd.core.machines import Deployment, Offer
@@ -21,6 +22,7 @@ from mlcd.errors import MlcdError, NoCapacityError
 from mlcd.settings import Settings
 
 PROGRAM_START_SECONDS = 10.0  # importing a framework and reading the data, until a probe has shown it
+ASK_AGAIN_SECONDS = 60.0
 
 
 class Ec2Cloud(RemoteCloud):
@@ -34,6 +36,7 @@ class Ec2Cloud(RemoteCloud):
         super().__init__(settings.home)
         self._settings = settings.ec2
         self._account = Account(settings.ec2)
+        self._ask_again_at = 0.0  # for spot prices, once AWS could not be asked
 
     def offers(self) -> Sequence[Offer]:
         """On demand and spot, in every region of the settings."""
@@ -52,12 +55,27 @@ class Ec2Cloud(RemoteCloud):
         tasks: dict[str, list[dict[str, Any]]] = {}
         for one in found:
             tasks.setdefault(_tag(one, TASK), []).append(one)
-        rented = [_owned(task, ones) for task, ones in sorted(tasks.items())]
+        rented = [self._owned(task, ones) for task, ones in sorted(tasks.items())]
         return rented + [owned for owned in self.starting() if owned.handle not in tasks]
 
     def charges(self, spec: Spec, state: State, now: float) -> tuple[Charge, ...]:
         """Machines, minimum, disk, addresses, data."""
-        return charges(spec, state, now, float(spec.options["settings"]["disk_gib"]))
+        disk_gib = float(spec.options["settings"]["disk_gib"])
+        return charges(spec, state, now, disk_gib, self._spot_history(spec, state, now))
+
+    def _spot_history(self, spec: Spec, state: State, now: float) -> SpotHistory | None:
+        """How the price of the task's spot machines went, as far as it is known; None: they have none, or it is not."""
+        offer, cache = spec.deployment.offer, self.home / "prices"
+        if not offer.spot or not state.machines:
+            return None
+        since = min(machine.billed_from for machine in state.machines)
+        try:
+            if self.clock.now() >= self._ask_again_at:
+                return spot_history(self._account, offer.region, offer.instance.name, cache, since, now)
+        except MlcdError:
+            self._ask_again_at = self.clock.now() + ASK_AGAIN_SECONDS
+        # AWS cannot be asked: the bill goes on by what was heard last, or at the price that the machines were rented at.
+        return known_history(offer.region, offer.instance.name, cache)
 
     def machines(self) -> Ec2Machines:
         """The seller, in every region that the account uses."""
@@ -75,6 +93,20 @@ class Ec2Cloud(RemoteCloud):
                 "Ask for more in the Service Quotas console.",
             )
 
+    def _owned(self, task: str, ones: list[dict[str, Any]]) -> Owned:
+        since = min(one["LaunchTime"].timestamp() for one in ones)
+        what = _tag(ones[0], "mlcd:deployment") or f"{len(ones)} × {ones[0]['InstanceType']}"
+        leases = [float(lease) for one in ones if (lease := _tag(one, LEASE)).isdigit()]
+        return Owned(
+            task,
+            task,
+            _tag(ones[0], JOB),
+            what,
+            since,
+            leased_until=max(leases, default=None),
+            kept_until=self.kept_until(task, {one["InstanceId"] for one in ones}),
+        )
+
     def _tagged(self, region: str) -> list[dict[str, Any]]:
         only = [
             {"Name": "tag-key", "Values": [TASK]},
@@ -89,13 +121,6 @@ class Ec2Cloud(RemoteCloud):
             if code_of(error) in ("OptInRequired", "AuthFailure") and region not in self._account.regions:
                 return []  # a region that the account has not switched on
             raise
-
-
-def _owned(task: str, ones: list[dict[str, Any]]) -> Owned:
-    since = min(one["LaunchTime"].timestamp() for one in ones)
-    what = _tag(ones[0], "mlcd:deployment") or f"{len(ones)} × {ones[0]['InstanceType']}"
-    leases = [float(lease) for one in ones if (lease := _tag(one, LEASE)).isdigit()]
-    return Owned(task, task, _tag(ones[0], JOB), what, since, leased_until=max(leases, default=None))
 
 
 def _tag(one: dict[str, Any], key: str) -> str:

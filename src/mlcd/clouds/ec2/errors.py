@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mlcd.clouds.remote.base import BusyError
 from mlcd.errors import CloudError, MissingExtraError, MlcdError, NoCapacityError, UserError
 
 _CAPACITY = {
@@ -17,7 +18,7 @@ _CAPACITY = {
     "SpotMaxPriceTooLow",
     "Unsupported",
 }
-_QUOTA = {
+QUOTA = {
     "VcpuLimitExceeded",
     "InstanceLimitExceeded",
     "MaxSpotInstanceCountExceeded",
@@ -33,9 +34,10 @@ _CREDENTIALS = {
     "InvalidAccessKeyId",
     "ExpiredToken",
     "ExpiredTokenException",
-    "RequestExpired",
     "InvalidUserID.NotFound",
 }
+_CLOCK = {"RequestExpired", "RequestTimeTooSkewed", "RequestInTheFuture"}
+_CLOCK_WORDS = re.compile(r"Signature (expired|not yet current)")
 _FORBIDDEN = {"UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "OptInRequired"}
 _THROTTLED = {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"}
 
@@ -55,6 +57,11 @@ def translated(doing: str) -> Iterator[None]:
         raise UserError(f"There are no AWS credentials: {error}.", LOGIN) from error
     except boto.exceptions.NoRegionError as error:
         raise UserError("No AWS region is set.", "Set AWS_REGION, or ec2.regions in the settings.") from error
+    except (boto.parsers.ResponseParserError, KeyError) as error:
+        raise CloudError(
+            f"AWS could not be asked to {doing}: what answers in its place is not AWS.",
+            "Look at AWS_ENDPOINT_URL and at proxies on the way.",
+        ) from error
     except boto.exceptions.BotoCoreError as error:
         raise CloudError(f"AWS could not be asked to {doing}: {error}", "Is the network there?") from error
 
@@ -65,18 +72,23 @@ def in_words(doing: str, code: str, message: str) -> MlcdError:
         return NoCapacityError(
             f"EC2 has no room to {doing}: {message}", "Another zone, region or type may have."
         )
-    if code in _QUOTA:
+    if code in QUOTA:
         return NoCapacityError(
             f"The account's quota does not allow to {doing}: {message}",
             "Ask for more in the Service Quotas console, or use fewer or smaller machines.",
         )
-    if code in _CREDENTIALS:
+    if code in _CREDENTIALS and not _CLOCK_WORDS.search(message):
         return UserError(f"AWS does not accept the credentials ({code}): {message}", LOGIN)
     if code in _FORBIDDEN:
         return UserError(f"The AWS account may not {doing}: {_permission(message)}", CHECK)
     if code in _THROTTLED:
-        return CloudError(
+        return BusyError(
             f"AWS was asked too often to {doing}, and kept refusing.", "Try again a little later."
+        )
+    if code in _CLOCK or _CLOCK_WORDS.search(message):
+        return UserError(
+            f"AWS refuses to {doing}, because the clock of this computer is wrong: {message}",
+            "Set the clock, for example with `sudo timedatectl set-ntp true`.",
         )
     if code.startswith("InvalidAMIID"):
         return UserError(f"There is no such image: {message}", "Mend ec2.image in the settings.")
@@ -104,6 +116,7 @@ def load_botocore() -> Any:
     """botocore, which comes with the extra."""
     try:
         import botocore.exceptions
+        import botocore.parsers
     except ImportError as error:
         raise MissingExtraError(
             "EC2 needs boto3, which is not installed.", "pip install 'mlcd[ec2]'"

@@ -17,6 +17,7 @@ from mlcd.core.machines import InstanceType
 from mlcd.errors import MlcdError, UserError
 
 GROUP = "mlcd"
+ANYWHERE = "0.0.0.0/0"
 OURS = [{"Key": "mlcd", "Value": "mlcd"}]
 _UBUNTU = "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"
 _GPU = "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id"
@@ -37,12 +38,17 @@ def key_name(account: Account, region: str, private: Path) -> str:
 
 
 def security_group(account: Account, region: str, vpc: str, ssh_from: str) -> str:
-    """Our own group: ssh from outside, everything among its members."""
+    """Our own group: ssh from these addresses alone, everything among its members.
+
+    Each range of addresses has a group of its own: a narrower range leaves no wider one open, and whoever shares the
+    account with another `ssh_from` still reaches his machines.
+    """
     client = account.client("ec2", region)
-    named = [{"Name": "group-name", "Values": [GROUP]}, {"Name": "vpc-id", "Values": [vpc]}]
+    name = GROUP if ssh_from == ANYWHERE else f"{GROUP} {ssh_from}"
+    named = [{"Name": "group-name", "Values": [name]}, {"Name": "vpc-id", "Values": [vpc]}]
     with translated("look for its security group"):
         found = client.describe_security_groups(Filters=named)["SecurityGroups"]
-    group = str(found[0]["GroupId"]) if found else _new_group(client, vpc)
+    group = str(found[0]["GroupId"]) if found else _new_group(client, vpc, name)
     within = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
     ssh = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": ssh_from}]}
     for rule in (within, ssh):
@@ -98,10 +104,10 @@ class allowing:  # noqa: N801  # used as a context, and read as a word
         return isinstance(error, MlcdError) and code_of(error) in self._codes
 
 
-def _new_group(client: Any, vpc: str) -> str:
+def _new_group(client: Any, vpc: str, name: str) -> str:
     with translated("make its security group"):
         made = client.create_security_group(
-            GroupName=GROUP,
+            GroupName=name,
             Description="Machines rented by mlcd: ssh by key, and everything among themselves",
             VpcId=vpc,
             TagSpecifications=[{"ResourceType": "security-group", "Tags": OURS}],

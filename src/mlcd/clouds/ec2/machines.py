@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.ec2.account import Account
 from mlcd.clouds.ec2.boot import BASE, CONTROL, POWER_OFF, boot_script
-from mlcd.clouds.ec2.errors import code_of, translated
+from mlcd.clouds.ec2.errors import QUOTA, code_of, translated
 from mlcd.clouds.ec2.ground import allowing, image, key_name, placement_group, security_group, subnets
 from mlcd.clouds.ec2.prices import spot_prices
-from mlcd.clouds.remote.base import Machine, Notes, Reach
+from mlcd.clouds.remote.base import BusyError, Machine, Notes, Reach
 from mlcd.clouds.remote.ssh import SshReach
 from mlcd.core.machines import Deployment
 from mlcd.errors import CloudError, NoCapacityError
@@ -26,6 +28,9 @@ ALIVE = ["pending", "running"]
 JOB, TASK, LEASE = "mlcd:job", "mlcd:task", "mlcd:lease"
 LAUNCH = "mlcd:launch"  # tells tasks apart that have the same id on different computers
 KEY = "key"
+_ENDED = re.compile(
+    r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)"
+)  # "User initiated (2024-03-01 09:30:00 GMT)"
 YOUNG_SECONDS = 120.0  # an instance that AWS does not know may be too new for it
 
 
@@ -52,7 +57,10 @@ class Ec2Machines:
     def acquire(
         self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]
     ) -> Sequence[Machine]:
-        """Those at hand and as many more as are needed, all in one zone that has room for them."""
+        """Those at hand and as many more as are needed, together in one zone that has room for them.
+
+        Where the zone of those at hand has no room they are not given up: the others come from another zone.
+        """
         mine = {machine.id: machine for machine in (*self.find(task_id), *had)}
         missing = deployment.nodes - len(mine)
         if missing > 0:
@@ -86,18 +94,15 @@ class Ec2Machines:
 
     def why_gone(self, machine: Machine) -> str:
         """AWS's reason for the end of an instance."""
-        with allowing("InvalidInstanceID.NotFound"), translated("describe an instance"):
-            client = self._account.client("ec2", machine.details["region"])
-            found = client.describe_instances(InstanceIds=[machine.id])["Reservations"]
-            return next(
-                (
-                    str(one.get("StateReason", {}).get("Message", ""))
-                    for each in found
-                    for one in each["Instances"]
-                ),
-                "",
-            )
-        return ""
+        return str(self._described(machine).get("StateReason", {}).get("Message", ""))
+
+    def ended_at(self, machine: Machine) -> float | None:
+        """When it was terminated, where AWS says so: not of one that switched itself off."""
+        one = self._described(machine)
+        told = _ENDED.search(str(one.get("StateTransitionReason", "")))
+        if told is None or one["State"]["Name"] in ALIVE:
+            return None
+        return datetime.fromisoformat(told[1]).replace(tzinfo=UTC).timestamp()
 
     def adopt(self, machines: Sequence[Machine], task_id: str) -> None:
         """Tag them with another task."""
@@ -141,30 +146,37 @@ class Ec2Machines:
     def _rent(
         self, task_id: str, job_id: str, deployment: Deployment, count: int, zone: str
     ) -> list[Machine]:
-        """In the first zone that has room; a zone once tried is noted, so that a kill does not lead to another one."""
-        region = deployment.offer.region
-        if not self._noted("rented_at"):
+        """Rent them now; what AWS was asked too often for is not rented, and not paid for while we wait to ask again."""
+        asked_before = bool(self._noted("rented_at"))
+        if not asked_before:
             self._note("rented_at", f"{time.time():.3f}")
+        try:
+            return self._rent_in_zones(task_id, job_id, deployment, count, zone)
+        except BusyError:
+            if not asked_before:
+                self._note("zone", "")
+                self._note("rented_at", "")
+            raise
+
+    def _rent_in_zones(
+        self, task_id: str, job_id: str, deployment: Deployment, count: int, zone: str
+    ) -> list[Machine]:
+        """In the first zone that has room, the wanted one first; one once tried is noted: a kill leads to no other one."""
+        region = deployment.offer.region
         request = self._request(task_id, job_id, deployment, count)
-        zones = [net for net in self._zones(deployment) if not zone or net["AvailabilityZone"] == zone]
-        noted = self._noted("zone")
-        tried = [net for net in zones if net["AvailabilityZone"] == noted]
+        first = self._noted("zone") or zone
+        zones = sorted(self._zones(deployment), key=lambda net: bool(net["AvailabilityZone"] != first))
         refusal = NoCapacityError(f"No zone of {region} sells {deployment.offer.name}.")
-        for net in tried + [net for net in zones if net not in tried]:
+        for net in zones:
             self._note("zone", net["AvailabilityZone"])
             try:
                 return self._run(request, deployment, net)
             except NoCapacityError as error:
+                # That a zone never had the type says less than that another one is out of it.
                 if code_of(error) != "Unsupported" or code_of(refusal) in ("", "Unsupported"):
-                    refusal = (
-                        error  # that a zone never had the type says less than that another one is out of it
-                    )
-                if code_of(error) not in (
-                    "InsufficientInstanceCapacity",
-                    "Unsupported",
-                    "SpotMaxPriceTooLow",
-                ):
-                    break  # a quota: no zone has more of it
+                    refusal = error
+                if code_of(error) in QUOTA:
+                    break  # no zone has more of it
         self._note("zone", "")
         raise refusal
 
@@ -245,6 +257,14 @@ class Ec2Machines:
             pages = self._account.client("ec2", region).get_paginator("describe_instances")
             found = [group for page in pages.paginate(Filters=filters) for group in page["Reservations"]]
         return [one for group in found for one in group["Instances"]]
+
+    def _described(self, machine: Machine) -> dict[str, Any]:
+        """What AWS tells of one, dead or alive; nothing of one that it has forgotten."""
+        with allowing("InvalidInstanceID.NotFound"), translated("describe an instance"):
+            client = self._account.client("ec2", machine.details["region"])
+            found = client.describe_instances(InstanceIds=[machine.id])["Reservations"]
+            return dict(next((one for each in found for one in each["Instances"]), {}))
+        return {}
 
     def _machine(self, one: dict[str, Any], region: str) -> Machine:
         zone = str(one.get("Placement", {}).get("AvailabilityZone", ""))

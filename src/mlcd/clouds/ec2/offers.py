@@ -8,7 +8,7 @@ from pathlib import Path
 from mlcd.catalog.ec2_types import listed_types
 from mlcd.catalog.price_list import fresh, read_price_list
 from mlcd.clouds.ec2.account import Account
-from mlcd.clouds.ec2.billing import extras_usd_per_hour
+from mlcd.clouds.ec2.billing import LEAST_SECONDS, extras_usd_per_hour
 from mlcd.clouds.ec2.kinds import Kind, describe, wanted
 from mlcd.clouds.ec2.prices import Prices, on_demand_prices, spot_prices
 from mlcd.clouds.ec2.quotas import Quotas, family_of, read_quotas
@@ -88,4 +88,5 @@ def _offer(
         source=prices.source,
         losses_per_hour=losses_per_hour,
         extras_usd_per_hour=extras_usd_per_hour,
+        least_seconds=LEAST_SECONDS,
     )

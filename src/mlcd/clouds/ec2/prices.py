@@ -17,6 +17,7 @@ from mlcd.errors import CloudError
 
 ON_DEMAND_SECONDS = 24 * 3600.0  # list prices change a few times a year
 SPOT_SECONDS = 900.0
+_LONG_SECONDS = 7 * 24 * 3600.0  # a history is not kept for longer than somebody asks for it
 _SYSTEM = "Linux/UNIX"
 
 
@@ -43,6 +44,54 @@ def on_demand_prices(account: Account, region: str, names: Sequence[str], cache:
     prices = Prices(now, "AWS price list", on_demand=_ask_list(account, region, set(names)))
     known = {**(kept.on_demand if kept and now - kept.at < ON_DEMAND_SECONDS else {}), **prices.on_demand}
     return _keep(cache / f"on-demand-{region}.json", Prices(now, prices.source, known))
+
+
+@dataclass(frozen=True)
+class SpotHistory:
+    """How the spot price of one type went in each zone: zone → (since when, US dollars an hour), oldest first."""
+
+    at: float  # when it was asked for
+    since: float  # from when on it is known
+    zones: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+
+    def mean(self, zone: str, begin: float, end: float) -> float | None:
+        """The price of a span of time on average, each price for as long as it held; None: not known."""
+        steps = self.zones.get(zone, ())
+        if not steps or end <= begin:
+            return None
+        ends = [*(start for start, _ in steps[1:]), float("inf")]
+        starts = [float("-inf"), *(start for start, _ in steps[1:])]
+        spans = [
+            max(0.0, min(end, last) - max(begin, first)) for first, last in zip(starts, ends, strict=True)
+        ]
+        return sum(span * usd for span, (_, usd) in zip(spans, steps, strict=True)) / (end - begin)
+
+
+def spot_history(
+    account: Account, region: str, name: str, cache: Path, since: float, now: float
+) -> SpotHistory:
+    """The spot prices of a type since then, asked for at most every quarter of an hour."""
+    kept = known_history(region, name, cache)
+    if kept is not None and now - kept.at < SPOT_SECONDS and kept.since <= since:
+        return kept
+    since = since if kept is None else min(since, kept.since) if now - kept.since < _LONG_SECONDS else since
+    zones: dict[str, list[tuple[float, float]]] = {}
+    for row in _ask_history(account, region, [name], since):
+        zones.setdefault(row["AvailabilityZone"], []).append(
+            (row["Timestamp"].timestamp(), float(row["SpotPrice"]))
+        )
+    found = SpotHistory(now, since, {zone: tuple(sorted(steps)) for zone, steps in zones.items()})
+    _write(_history_file(region, name, cache), to_json(found))
+    return found
+
+
+def known_history(region: str, name: str, cache: Path) -> SpotHistory | None:
+    """The spot prices of a type as they were last asked for, by whoever did."""
+    return _read_history(_history_file(region, name, cache))
+
+
+def _history_file(region: str, name: str, cache: Path) -> Path:
+    return cache / f"spot-history-{region}-{name}.json"
 
 
 def spot_prices(account: Account, region: str, names: Sequence[str], cache: Path, now: float) -> Prices:
@@ -81,14 +130,16 @@ def usd_of(product: dict[str, Any]) -> float:
     return max((float(rate["pricePerUnit"].get("USD", 0.0)) for rate in rates), default=0.0)
 
 
-def _ask_history(account: Account, region: str, names: Sequence[str], now: float) -> Iterable[dict[str, Any]]:
-    """The newest row of each type and zone comes first."""
+def _ask_history(
+    account: Account, region: str, names: Sequence[str], since: float
+) -> Iterable[dict[str, Any]]:
+    """The rows that were in force then and since; the newest of each type and zone comes first."""
     client = account.client("ec2", region)
     with translated("read the spot price history"):
         pages = client.get_paginator("describe_spot_price_history").paginate(
             InstanceTypes=list(names),
             ProductDescriptions=[_SYSTEM],
-            StartTime=datetime.fromtimestamp(now, UTC),
+            StartTime=datetime.fromtimestamp(since, UTC),
         )
         return [row for page in pages for row in page["SpotPriceHistory"]]
 
@@ -100,10 +151,21 @@ def _read(file: Path) -> Prices | None:
         return None
 
 
+def _read_history(file: Path) -> SpotHistory | None:
+    try:
+        return from_json(SpotHistory, file.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
 def _keep(file: Path, prices: Prices) -> Prices:
+    _write(file, to_json(prices))
+    return prices
+
+
+def _write(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, to_json(prices))
+        write_atomically(file, text)
     except OSError as error:
         raise CloudError(f"{file} cannot be written: {error}", "Is the disk full?") from error
-    return prices

@@ -18,7 +18,7 @@ class Machine:
     id: str
     host: str  # where it is reached from here; empty: not known yet
     address: str  # where the other nodes reach it
-    billed_from: float  # by this task; seconds since the epoch
+    billed_from: float  # by this task; seconds since the epoch; 0: it costs nothing yet
     zone: str = ""
     paid_until: float = 0.0  # an earlier task has paid for it up to then
     rented_at: float = 0.0  # by an earlier task; 0: this one rented it
@@ -37,8 +37,19 @@ class UnreachableError(CloudError):
     """The machine does not answer."""
 
 
+class BusyError(CloudError):
+    """The seller was asked too often: the same may be asked again a little later."""
+
+
+class RefusedError(CloudError):
+    """The machine may not be entered, or lacks what every machine needs: asking again changes nothing."""
+
+
 class Reach(Protocol):
-    """The way to one machine. Every call ends within its time; UnreachableError when the machine does not answer."""
+    """The way to one machine. Every call ends within its time.
+
+    UnreachableError when the machine does not answer now; RefusedError when it will not until something is changed.
+    """
 
     base: str  # the folder there that is ours
 
@@ -58,8 +69,8 @@ class Reach(Protocol):
         """Write a small file such that no one ever reads half of it."""
         ...
 
-    def fetch(self, path: str, target: Path) -> None:
-        """Copy a file from there to here."""
+    def fetch(self, path: str, target: Path, most: int) -> None:
+        """Copy a file from there to here, and no more than so many bytes of it; CloudError where it has more."""
         ...
 
     def close(self) -> None:
@@ -93,7 +104,10 @@ class Machines(Protocol):
         ...
 
     def locate(self, machines: Sequence[Machine]) -> Sequence[Machine]:
-        """The same machines with their addresses, as far as these are known by now."""
+        """The same machines with their addresses, as far as these are known by now.
+
+        Raises NoCapacityError or another error where some will never have one.
+        """
         ...
 
     def find(self, task_id: str) -> Sequence[Machine]:
@@ -102,6 +116,10 @@ class Machines(Protocol):
 
     def why_gone(self, machine: Machine) -> str:
         """What the seller says of the end of a machine, in plain words; empty: nothing."""
+        ...
+
+    def ended_at(self, machine: Machine) -> float | None:
+        """When the machine ended, as the seller says; None: it has not, or the seller does not say when."""
         ...
 
     def adopt(self, machines: Sequence[Machine], task_id: str) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from mlcd.clouds.checkpoints import prune
+from mlcd.clouds.checkpoints import Trained, is_here, prune, put_in_place
+from mlcd.clouds.received import checkpoint_name, inside
 from mlcd.clouds.remote.node import RemoteNode
 from mlcd.errors import CloudError
 from mlcd.worker import checkpoints as worker
 
 LOOK_SECONDS = 0.5
+COUNT_SECONDS = 5.0  # that the program's count at a save may take to come home
 
 
 class Bringer:
@@ -26,15 +27,16 @@ class Bringer:
         node: RemoteNode,
         checkpoints: Path,
         keep: int,
-        samples_at: Callable[[float], float],
+        trained_at: Callable[[float], Trained],
         task_id: str,
     ) -> None:
         self._node = node
         self._checkpoints = checkpoints
         self._keep = keep
-        self._samples_at = samples_at
+        self._trained_at = trained_at
         self._task_id = task_id
         self._brought: set[str] = set()
+        self._asked_at: dict[str, float] = {}  # when a snapshot's count was first asked for
         self._turn = threading.Lock()
         self._closed = threading.Event()
 
@@ -46,47 +48,57 @@ class Bringer:
         """Look no more."""
         self._closed.set()
 
-    def bring(self) -> None:
-        """Fetch the newest that is not here yet."""
+    def bring(self, patient: bool = False) -> None:
+        """Fetch the newest that is not here yet; a patient one leaves a snapshot whose count may still come."""
         with self._turn:
             for kind in ("checkpoints", "snapshots"):
-                names = self._node.agent.get(kind, [])
-                if names and f"{kind}/{names[0]}" not in self._brought and not self._is_here(kind, names[0]):
-                    self._fetch(kind, names[0])
-                    self._brought.add(f"{kind}/{names[0]}")
+                for name in map(checkpoint_name, self._node.agent.get(kind, [])[:1]):
+                    new = f"{kind}/{name}" not in self._brought and not self._is_here(kind, name)
+                    if new and self._fetch(kind, name, patient):
+                        self._brought.add(f"{kind}/{name}")
 
     def _run(self) -> None:
         while not self._closed.wait(LOOK_SECONDS):
             with suppress(
                 CloudError, OSError, ValueError
             ):  # pruned meanwhile, or away: the next look will do
-                self.bring()
+                self.bring(patient=True)
 
     def _is_here(self, kind: str, name: str) -> bool:
-        return kind == "checkpoints" and (self._checkpoints / name).is_dir()
+        return kind == "checkpoints" and is_here(self._checkpoints, name)
 
-    def _fetch(self, kind: str, name: str) -> None:
+    def _fetch(self, kind: str, name: str, patient: bool) -> bool:
         partial = worker.begin(self._checkpoints)
         try:
-            self._node.fetch(f"{kind}/{name}/{worker.MANIFEST}", partial / worker.MANIFEST)
-            manifest = json.loads((partial / worker.MANIFEST).read_text())
-            for file in manifest["files"]:
-                self._node.fetch(f"{kind}/{name}/{file}", inside(partial, file))
-            self._commit(kind, name, partial, manifest)
+            manifest = partial / worker.MANIFEST
+            self._node.fetch(f"{kind}/{name}/{worker.MANIFEST}", manifest, worker.MOST_MANIFEST_BYTES)
+            found = worker.read_checkpoint(partial)
+            if kind == "snapshots" and patient and found and self._may_know_more(name, found.facts.samples):
+                return False
+            for file, (size, _) in found.files.items() if found is not None else ():
+                self._node.fetch(f"{kind}/{name}/{file}", inside(partial, file), size)
+            self._commit(kind, name, partial)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         prune(self._checkpoints, self._keep)
+        return True
 
-    def _commit(self, kind: str, name: str, partial: Path, manifest: dict[str, Any]) -> None:
+    def _may_know_more(self, name: str, moment: float) -> bool:
+        """Whether the program's count at its save is not home yet, but may be soon."""
+        asked_at = self._asked_at.setdefault(name, time.monotonic())
+        return not self._trained_at(moment).known and time.monotonic() - asked_at < COUNT_SECONDS
+
+    def _commit(self, kind: str, name: str, partial: Path) -> None:
         """A checkpoint of the program keeps its name; a snapshot gets the samples that were done when it was made."""
         found = worker.read_checkpoint(partial)
-        if found is None or not found.is_intact():
+        if found is None or not found.is_intact() or found.sequence != int(name.split("-")[0]):
             raise CloudError(f"Checkpoint {name} of task {self._task_id} was broken on the way.")
         if kind == "checkpoints":
-            partial.rename(self._checkpoints / name)
+            put_in_place(partial, inside(self._checkpoints, name))
             return
         (partial / worker.MANIFEST).unlink()
-        worker.commit(partial, worker.Facts(self._samples_at(manifest["samples"]), task_id=self._task_id))
+        samples = self._trained_at(found.facts.samples).samples
+        worker.commit(partial, worker.Facts(samples, task_id=self._task_id))
 
 
 def bring_outputs(nodes: list[RemoteNode], into: Path) -> None:
@@ -104,16 +116,8 @@ def _bring_file(node: RemoteNode, name: str, size: int, into: Path) -> None:
     if target.is_file() and target.stat().st_size == size:
         return  # a courier before us brought it
     draft = into.parent / ".bringing"
-    node.fetch(f"outputs/{name}", draft)
+    node.fetch(f"outputs/{name}", draft, size)
     if draft.stat().st_size != size:
         raise CloudError(f"Only {draft.stat().st_size} of the {size} bytes of '{name}' arrived.")
     target.parent.mkdir(parents=True, exist_ok=True)
     draft.replace(target)
-
-
-def inside(folder: Path, name: str) -> Path:
-    """A file's place in a folder; a name that leads out of it is refused, whoever sent it."""
-    place = (folder / name).resolve()
-    if not place.is_relative_to(folder.resolve()):
-        raise CloudError(f"A machine named a file '{name}', which lies outside {folder}.")
-    return place

@@ -6,10 +6,12 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.remote.base import Machines
+from mlcd.clouds.remote.ends import without_the_gone
 from mlcd.clouds.remote.files import Spec, State, TaskFiles, task_files
 from mlcd.clouds.remote.keeping import unclaimed
 from mlcd.clouds.tasks.files import working_folder
@@ -18,12 +20,16 @@ from mlcd.clouds.tasks.telling import Narrator
 from mlcd.core.clock import Clock, SystemClock
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
-from mlcd.core.task import Charge, Handle, Owned, Task, TaskState, TaskStatus
+from mlcd.core.task import Charge, Handle, Owned, Refusal, Task, TaskState, TaskStatus
 from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
 
 LAUNCH_SECONDS = 3.0  # to wait for the seller's answer; after that it shows in the status
 AGAIN_SECONDS = 2.0  # between two couriers of the same task
-_ERRORS: dict[str, type[MlcdError]] = {"no capacity": NoCapacityError, "user": UserError, "cloud": CloudError}
+_ERRORS: dict[Refusal, type[MlcdError]] = {
+    Refusal.NO_CAPACITY: NoCapacityError,
+    Refusal.USER: UserError,
+    Refusal.CLOUD: CloudError,
+}
 
 
 class RemoteCloud:
@@ -131,8 +137,14 @@ class RemoteCloud:
                 found.append(Owned(task.id, task.id, task.job_id, what, spec.launched_at, spec.deployment))
         return found
 
+    def kept_until(self, handle: Handle, machines: set[str]) -> float | None:
+        """Until when these machines of a task wait for the next one of its job; None: not all of them do."""
+        state = task_files(self.home, handle).read_state()
+        return state.kept_until if state is not None and machines <= set(state.kept) else None
+
     def _spec(self, task: Task, deployment: Deployment) -> Spec:
-        return Spec(task, deployment, str(self.home), self.seller, self.options(deployment), self.clock.now())
+        options = {**self.options(deployment), "grace_seconds": task.grace_seconds}
+        return Spec(task, deployment, str(self.home), self.seller, options, self.clock.now())
 
     def _look_after(self, files: TaskFiles) -> None:
         """See to it that the task has a courier."""
@@ -150,13 +162,13 @@ class RemoteCloud:
         start_keeper("mlcd.clouds.remote.courier", files, lock)
 
     def _raise_refusal(self, files: TaskFiles, give_up_at: float) -> None:
-        """Wait a little for the seller's answer, and raise it where it is no."""
+        """Wait a little for the seller's answer, and raise it where it is no, and nothing is to be paid."""
         state = files.read_state()
         while (state is None or not (state.machines or state.state.ended)) and time.monotonic() < give_up_at:
             time.sleep(0.05)
             state = files.read_state()
-        if state is not None and state.state.ended and state.refused:
-            raise _ERRORS[state.refused](state.reason.removeprefix("no capacity: "), state.hint)
+        if state is not None and state.state.ended and state.refused and state.started_at is None:
+            raise _ERRORS[Refusal(state.refused)](state.reason.removeprefix("no capacity: "), state.hint)
 
     def _release_rest(self, handle: Handle, job_id: str, state: State) -> None:
         """What is left of a task that is over: machines that wait for the next one, or that could not be given back."""
@@ -164,9 +176,14 @@ class RemoteCloud:
         left = machines.find(handle)
         waiting = [machine for machine in left if machine.id in state.kept]
         others = [machine for machine in left if machine.id not in state.kept]
-        machines.release([*others, *unclaimed(self.home, job_id, waiting)])
+        machines.release([*others, *unclaimed(self.home, job_id, waiting, handle)])
 
     def _tell(self, files: TaskFiles, spec: Spec, state: State) -> TaskStatus:
-        now = state.ended_at if state.ended_at is not None else self.clock.now()
-        charges = self.charges(spec, state, now) if state.started_at is not None else ()
-        return self._narrator.tell(spec, working_folder(spec.task, files), state, charges)
+        billed, now = state, state.ended_at
+        if now is None:
+            billed, now = without_the_gone(state, self.clock.now(), spec.task.grace_seconds)
+        charges = self.charges(spec, billed, now) if state.started_at is not None else ()
+        folder = working_folder(spec.task, files)
+        status = self._narrator.tell(spec, folder, state, charges, state.clock_ahead)
+        refused = Refusal(state.refused) if state.refused and state.state.ended else None
+        return replace(status, refused=refused, hint=state.hint, warning=state.warning)

@@ -14,30 +14,32 @@ import random
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.remote.base import Machine, Machines
+from mlcd.clouds.remote.base import BusyError, Machine, Machines, RefusedError
 from mlcd.clouds.remote.delivery import Delivery
+from mlcd.clouds.remote.ends import first_lease
 from mlcd.clouds.remote.files import Spec, TaskFiles
 from mlcd.clouds.remote.homecoming import Homecoming
-from mlcd.clouds.remote.keeping import claim
+from mlcd.clouds.remote.keeping import Kept, claim, drop, refuse, take, taken_over
 from mlcd.clouds.remote.node import RemoteNode
 from mlcd.clouds.remote.orders import make_orders
 from mlcd.clouds.remote.record import Record
 from mlcd.clouds.remote.sending import make_parcels
 from mlcd.clouds.remote.verdict import Roll, verdict
 from mlcd.clouds.tasks.watch import Ending
-from mlcd.core.task import TaskState
-from mlcd.errors import MlcdError, NoCapacityError, UserError
+from mlcd.core.task import Refusal, TaskState
+from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
 
 TICK_SECONDS = 0.2
 ASK_SECONDS = 3.0  # how often the seller is asked about a machine that does not answer
 KNOWN_SECONDS = 10.0  # a machine that the seller does not list may be too new for its books
+BUSY_SECONDS = 600.0  # for a seller that was asked too often to let us rent
+BUSY_PAUSE_SECONDS = 5.0
 _PORTS = range(20000, 32000)
 
 
@@ -58,8 +60,11 @@ class Errand:
         """Look after the task, whatever happens, and leave the last words."""
         record = self._record
         record.change(couriers=record.state.couriers + 1)
+        record.watch_leases()
         if not record.state.state.ended:
-            self._homecoming.end(self._live())
+            if record.state.outcome is None:
+                self._homecoming.come_home(self._live())
+            self._homecoming.give_back()
         self._homecoming.mind_kept()
         os._exit(0)  # connections to machines that are gone must not hold us up
 
@@ -87,11 +92,10 @@ class Errand:
         return Ending(TaskState.SUCCEEDED, exit_code=0)
 
     def _refusal(self, error: MlcdError) -> Ending:
-        """What the seller or a machine refused; launch tells it, if it still waits."""
-        kind = "no capacity" if isinstance(error, NoCapacityError) else ""
-        kind = kind or ("user" if isinstance(error, UserError) else "cloud")
-        self._record.change(refused="" if self._record.state.machines else kind, hint=error.hint)
-        prefix = "no capacity: " if kind == "no capacity" else ""
+        """What the seller or a machine refused; a program that has not run is not to blame. Launch tells it, if it waits."""
+        kind = _kind_of(error)
+        self._record.change(refused="" if self._record.state.running_at else kind, hint=error.hint)
+        prefix = f"{kind}: " if kind is Refusal.NO_CAPACITY else ""
         return Ending(TaskState.FAILED, prefix + error.message)
 
     # ------------------------------------------------------------------------------------------- beginning
@@ -100,53 +104,98 @@ class Errand:
         """Hear what runs, before anything is decided: only what is reached can be ended and brought home."""
         self._record.nodes = self._nodes()
         for node in self._record.nodes:
+            node.lease.hold()
             node.listen()
 
     def _acquire(self) -> None:
         """Rent the machines, those that wait for this job first."""
         if self._record.state.machines:
             return
-        task, deployment = self._task, self._spec.deployment
-        had = claim(self._record.home, task.job_id, deployment, self._files.root / "claimed")
-        had = [replace(machine, billed_from=time.time()) for machine in had]
-        self._machines.adopt(had, task.id)
-        try:
-            machines = self._machines.acquire(task.id, task.job_id, deployment, had)
-        except MlcdError:
-            self._machines.release(had)
-            raise
-        started_at = min(machine.billed_from for machine in machines)
-        self._record.change(machines=tuple(machines), started_at=started_at)
+        self._know(self._rent(self._take_over()))
+
+    def _take_over(self) -> list[Machine]:
+        """Machines that wait for this job, each once its lease is renewed: it must not end while others are rented."""
+        into, job_id = self._files.claimed, self._task.job_id
+        waiting = claim(self._record.home, job_id, self._spec.deployment, into)
+        return [taken_over(kept) for each in waiting if (kept := self._renewed(into, each)) is not None]
+
+    def _renewed(self, into: Path, kept: Kept) -> Kept | None:
+        """It with its lease renewed; None: it ends too soon or does not answer, and is given back."""
+        if not kept.ends_soon:
+            with suppress(CloudError):
+                self._record.lease_of(kept.machine).renew()
+                kept = kept if kept.taken_at else take(into, kept)
+        if kept.taken_at:  # if by a courier before us: ours, and ours to pay, whether or not it answers now
+            self._record.lease_of(kept.machine).hold()
+            return kept
+        refuse(into, kept)
+        with suppress(MlcdError):  # then it is given back at the task's end
+            self._machines.release([kept.machine])
+            drop(into, kept)
+        return None
+
+    def _rent(self, had: Sequence[Machine]) -> Sequence[Machine]:
+        """Rent what is missing; a seller that was asked too often is asked again, for a while."""
+        task, give_up_at = self._task, time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._machines.adopt(had, task.id)
+                return self._machines.acquire(task.id, task.job_id, self._spec.deployment, had)
+            except BusyError:
+                if time.monotonic() > give_up_at:
+                    raise
+            self._pause(BUSY_PAUSE_SECONDS)
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._check()
+            self._record.beat()
+            time.sleep(TICK_SECONDS)
 
     def _connect(self) -> None:
         """Wait until all machines have addresses, and know the way to each."""
         record, folder = self._record, self._record.folder
         while not all(machine.host for machine in record.state.machines):
             self._check()
+            with suppress(BusyError):  # they boot meanwhile
+                self._know(self._machines.locate(record.state.machines))
             self._ask(record.state.machines)
-            record.change(machines=tuple(self._machines.locate(record.state.machines)))
             time.sleep(TICK_SECONDS)
         record.nodes = record.nodes or self._nodes()
         for place in (folder.log().parent, folder.progress, folder.outputs, record.checkpoints):
             place.mkdir(parents=True, exist_ok=True)
 
+    def _know(self, machines: Sequence[Machine]) -> None:
+        """Write down what the seller tells of the machines, and since when they cost money."""
+        billed = [machine for machine in machines if machine.billed_from]
+        leases = {each.id: first_lease(each, self._machines.lease_seconds) for each in billed}
+        self._record.change(
+            machines=tuple(machines),
+            started_at=min((machine.billed_from for machine in billed), default=None),
+            leased_until={**leases, **self._record.state.leased_until},
+        )
+
     def _nodes(self) -> list[RemoteNode]:
-        name, machines = self._files.root.name, self._machines
+        name, record, machines = self._files.root.name, self._record, self._machines
+        ways = [
+            (machine, machines.reach(machine), record.lease_of(machine)) for machine in record.state.machines
+        ]
         return [
-            RemoteNode(rank, machine, machines.reach(machine), name, machines.control, self._record.folder)
-            for rank, machine in enumerate(self._record.state.machines)
+            RemoteNode(rank, *way, name, machines.control, record.folder) for rank, way in enumerate(ways)
         ]
 
     def _prepare(self) -> None:
         """Send everything and start the agents, on all machines side by side."""
         record, drafts = self._record, self._files.root / "out"
-        with ThreadPoolExecutor(1) as packer:
-            ours = record.home.parent.resolve()
-            packing = packer.submit(make_parcels, self._task, record.checkpoints, ours, drafts)
-            self._each(lambda node: node.wait_until_reachable(self._check_lost))
-            parcels = packing.result()
-        self._each(lambda node: node.make_room(self._machines.lease_seconds))
-        delivery = Delivery(parcels, record.nodes, self._machines.python)
+        ours, packer = record.home.parent.resolve(), ThreadPoolExecutor(1)
+        packing = packer.submit(make_parcels, self._task, record.checkpoints, ours, drafts)
+        packer.shutdown(wait=False)
+        self._each(lambda node: node.wait_until_reachable(self._check_lost))
+        self._each(RemoteNode.make_room)
+        record.change(clock_ahead=record.nodes[0].lease.clock_ahead)
+        self._wait({packing})
+        delivery = Delivery(packing.result(), record.nodes, self._machines.python)
         self._each(delivery.bring)
         self._each(delivery.pass_on)
         record.change(setup_at=time.time(), state=TaskState.SETUP)
@@ -158,7 +207,8 @@ class Errand:
     def _orders(self) -> list[dict[str, Any]]:
         limit, started_at = self._task.max_seconds, self._record.state.started_at or time.time()
         left = None if limit is None else max(0.0, limit - (time.time() - started_at))
-        port = random.choice(_PORTS)  # noqa: S311  two tasks must not choose alike, that is all
+        # Two tasks must not choose alike, and all couriers of one must: some agents may have started before a kill.
+        port = random.Random(f"{self._task.id} {self._spec.launched_at}").choice(_PORTS)  # noqa: S311
         secrets = self._files.read_secrets()
         return make_orders(self._spec, self._machines, self._record.nodes, secrets, left, port)
 
@@ -195,6 +245,7 @@ class Errand:
         return Roll(
             [node.agent for node in nodes],
             [node.silent_seconds for node in nodes],
+            [node.ended_seconds for node in nodes],
             [folder.log(node.rank) for node in nodes],
         )
 
@@ -225,7 +276,8 @@ class Errand:
         lost_seconds = self._machines.lost_seconds
         late = [node for node in silent if min(node.silent_seconds, since_known) > lost_seconds]
         if late and known:
-            raise Ending(TaskState.LOST, f"node {late[0].rank} does not answer", node=late[0].rank)
+            why = f": {late[0].problem}" if late[0].problem else ""
+            raise Ending(TaskState.LOST, f"node {late[0].rank} does not answer{why}", node=late[0].rank)
 
     def _ask(self, machines: Sequence[Machine]) -> bool:
         """Raise Ending where one of them is gone; whether the seller could be asked."""
@@ -254,15 +306,24 @@ class Errand:
         """Do it for all nodes side by side; raise Ending as soon as the task must end."""
         pool = ThreadPoolExecutor(max(1, len(self._record.nodes)))
         try:
-            open_ones = {pool.submit(act, node) for node in self._record.nodes}
-            while open_ones:
-                done, open_ones = wait(open_ones, timeout=TICK_SECONDS)
-                for future in done:
-                    future.result()
-                self._check()
-                self._record.beat()
+            self._wait({pool.submit(act, node) for node in self._record.nodes})
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+    def _wait(self, open_ones: set[Future[Any]]) -> None:
+        """Wait for what goes on in other threads; raise Ending as soon as the task must end."""
+        while open_ones:
+            done, open_ones = wait(open_ones, timeout=TICK_SECONDS)
+            for future in done:
+                future.result()
+            self._check()
+            self._record.beat()
+
+
+def _kind_of(error: MlcdError) -> Refusal:
+    if isinstance(error, NoCapacityError):
+        return Refusal.NO_CAPACITY
+    return Refusal.USER if isinstance(error, UserError | RefusedError) else Refusal.CLOUD
 
 
 def _load(name: str) -> Any:

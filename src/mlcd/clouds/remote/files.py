@@ -12,7 +12,7 @@ from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.tasks.files import Files, task_root, write_atomically
 from mlcd.core.machines import Deployment
 from mlcd.core.progress import Usage
-from mlcd.core.task import Task, TaskState
+from mlcd.core.task import Refusal, Task, TaskState
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,17 @@ class Spec:
     seller: str  # "module:function" of an OpenMachines
     options: dict[str, Any]  # for it
     launched_at: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a task ended, known before its machines are given back."""
+
+    state: TaskState
+    reason: str = ""
+    exit_code: int | None = None
+    exit_codes: tuple[int | None, ...] = ()  # of each node
+    failed_node: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,16 +52,26 @@ class State:
     exit_code: int | None = None
     exit_codes: tuple[int | None, ...] = ()  # of each node
     reason: str = ""
-    refused: str = ""  # the kind of error with which the seller refused: 'no capacity', 'user', 'cloud'
+    refused: str = ""  # why the program never started, where it did not: a Refusal
     hint: str = ""
+    warning: str = ""  # what goes wrong now and costs money
+    clock_ahead: float = 0.0  # seconds that the machines' clock is ahead of ours; 0: they agree well enough
     failed_node: int = 0
+    outcome: Outcome | None = (
+        None  # what is brought home is here; only the machines are still to be given back
+    )
     usage: Usage = Usage()
     agents: bool = False  # the program was handed to the machines
     couriers: int = 0  # how many have looked after it
     received_bytes: int = 0  # from the machines
     kept_until: float | None = None  # machines wait for the next task, paid for up to then
     kept: tuple[str, ...] = ()  # their ids
-    billed_to: dict[str, float] = field(default_factory=dict)  # machine → when it was given back
+    billed_to: dict[str, float] = field(
+        default_factory=dict
+    )  # machine → when it was given back, or had ended
+    leased_until: dict[str, float] = field(
+        default_factory=dict
+    )  # machine → when it ends itself, as last renewed
 
 
 @dataclass(frozen=True)
@@ -66,9 +87,19 @@ class TaskFiles(Files[Spec, State]):
     def give_up(self, reason: str) -> None:
         """Leave last words for a courier that has none."""
         state = replace(self.read_state() or State(), state=TaskState.FAILED, reason=reason)
-        refused = "" if state.machines else "cloud"
+        refused = "" if state.running_at else Refusal.CLOUD
         self.write_state(replace(state, ended_at=time.time(), refused=refused))
         self.forget_secrets()
+
+    @property
+    def claimed(self) -> Path:
+        """Machines of earlier tasks that this one has taken; see keeping.py."""
+        return self.root / "claimed"
+
+    @property
+    def offered(self) -> Path:
+        """Machines that are about to wait for the job's next task."""
+        return self.root / "offered"
 
     def read_notes(self) -> dict[str, str]:
         """What the courier before us left for us."""

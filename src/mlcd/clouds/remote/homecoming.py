@@ -1,4 +1,8 @@
-"""The end of a task: its programs stopped, what they made brought home, the machines given back or kept a little."""
+"""The end of a task: its programs stopped, what they made brought home, the machines given back or kept a little.
+
+How the task ended is written down between the two halves: whoever is killed while giving machines back, the next courier
+gives back what is left, and does not touch machines that another task may have taken over meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,12 @@ from contextlib import suppress
 
 from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.remote.bringing import Bringer, bring_outputs
-from mlcd.clouds.remote.keeping import keep, unclaimed
+from mlcd.clouds.remote.ends import ended_at, lease_ends
+from mlcd.clouds.remote.files import Outcome
+from mlcd.clouds.remote.keeping import claimed, offer, publish, unclaimed
 from mlcd.clouds.remote.node import RemoteNode
 from mlcd.clouds.remote.record import Record
+from mlcd.clouds.remote.verdict import SPOT_NOTICE, TAKEN_AWAY, is_leaving
 from mlcd.clouds.tasks.watch import Ending
 from mlcd.core.task import TaskKind, TaskState
 from mlcd.errors import CloudError, MlcdError
@@ -37,25 +44,38 @@ class Homecoming:
         self._bringer = self._record.bringer()
         self._bringer.start()
 
-    def end(self, ending: Ending) -> None:
-        """Stop, bring home, give back, last words."""
-        record = self._record
+    def come_home(self, ending: Ending) -> None:
+        """Stop the programs, bring home what they made, and write down how the task ended."""
         problem = self._come_home(ending)
         if problem and ending.state is TaskState.SUCCEEDED:
             ending = Ending(TaskState.FAILED, problem, exit_code=0)
-        self._give_back(ending)
+        codes = tuple(node.exit_code for node in self._record.nodes)
+        code = ending.exit_code if ending.exit_code is not None else next(iter(codes), None)
+        outcome = Outcome(ending.state, ending.reason, code, codes, ending.node)
+        self._record.files.forget_secrets()
+        self._record.change(outcome=outcome, received_bytes=self._record.received_bytes)
+
+    def give_back(self) -> None:
+        """Give the machines back, or let them wait a little for the job's next task; then the last words."""
+        record, outcome = self._record, self._record.state.outcome
+        assert outcome is not None, "come_home comes first"
+        if (
+            record.state.kept_until is None
+        ):  # a courier before us may have been killed after it had decided this
+            self._offer_to_next(outcome.state)
+        record.leave_leases()
         for node in record.nodes:
             node.close()
-        record.files.forget_secrets()
-        codes = tuple(node.exit_code for node in record.nodes)
+        if record.state.kept_until is not None:  # else what was offered before a kill is given back
+            publish(record.home, self._task.job_id, record.files.offered)
+        self._release_all()
         record.change(
-            state=ending.state,
-            reason=ending.reason,
-            exit_code=ending.exit_code if ending.exit_code is not None else next(iter(codes), None),
-            exit_codes=codes,
-            failed_node=ending.node,
-            ended_at=time.time(),
-            received_bytes=record.received_bytes,
+            state=outcome.state,
+            reason=outcome.reason,
+            exit_code=outcome.exit_code,
+            exit_codes=outcome.exit_codes,
+            failed_node=outcome.failed_node,
+            ended_at=ended_at(record.state, time.time()),
         )
 
     def mind_kept(self) -> None:
@@ -66,7 +86,7 @@ class Homecoming:
         time.sleep(max(0.0, state.kept_until - time.time() - 1.0))
         kept = [machine for machine in state.machines if machine.id in state.kept]
         with suppress(MlcdError):  # the lease on the machines ends them all the same
-            self._machines.release(unclaimed(self._record.home, self._task.job_id, kept))
+            self._machines.release(unclaimed(self._record.home, self._task.job_id, kept, self._task.id))
 
     # -------------------------------------------------------------------------------------------- stopping
 
@@ -149,67 +169,73 @@ class Homecoming:
 
     # ---------------------------------------------------------------------------------------- giving back
 
-    def _give_back(self, ending: Ending) -> None:
-        """Give the machines back, or let them wait a little for the job's next task, where it may want them."""
-        record, kept = self._record, self._worth_keeping(ending)
+    def _offer_to_next(self, state: TaskState) -> None:
+        """Choose the machines that the job's next task may want, and have each end by itself should nobody come."""
+        record, until = self._record, time.time() + self._machines.keep_seconds
+        kept = [node.machine for node in self._worth_keeping(state) if _left_until(node, until)]
         if kept:
-            until = time.time() + self._machines.keep_seconds
-            machines_kept = [node.machine for node in kept]
-            keep(record.home, self._task.job_id, record.spec.deployment, machines_kept, until)
-            record.change(kept=tuple(machine.id for machine in machines_kept), kept_until=until)
-        self._release_all()
+            offer(record.files.offered, self._task.id, record.spec.deployment, kept, until)
+            record.change(kept=tuple(machine.id for machine in kept), kept_until=until)
 
-    def _worth_keeping(self, ending: Ending) -> list[RemoteNode]:
+    def _worth_keeping(self, state: TaskState) -> list[RemoteNode]:
         """Machines in good order whose job will go on: after a probe, or when another node was lost."""
-        probed = self._task.kind is TaskKind.PROBE and ending.state in (
-            TaskState.SUCCEEDED,
-            TaskState.STOPPED,
-        )
-        if not (probed or ending.state is TaskState.LOST) or self._machines.keep_seconds <= 0:
+        ended_well = state in (TaskState.SUCCEEDED, TaskState.STOPPED)
+        probed = self._task.kind is TaskKind.PROBE and ended_well
+        if not (probed or state is TaskState.LOST) or self._machines.keep_seconds <= 0:
             return []
-        return [
-            node
-            for node in self._record.nodes
-            if node.ended and not node.agent.get("notice") and self._leased(node)
-        ]
-
-    def _leased(self, node: RemoteNode) -> bool:
-        """Whether the machine has been told when to end, should nobody come for it."""
-        with suppress(CloudError):
-            node.leave(time.time() + self._machines.keep_seconds)
-            return True
-        return False
+        return [node for node in self._record.nodes if node.ended and not is_leaving(node.agent)]
 
     def _release_all(self) -> None:
         """Give back, again and again until the seller has heard it; the lease ends what it does not hear of."""
-        record, lease_seconds = self._record, self._machines.lease_seconds
+        record = self._record
         known = {machine.id: machine for machine in record.state.machines}
-        give_up_at = time.monotonic() + lease_seconds
+        known |= {kept.machine.id: kept.machine for kept in claimed(record.files.claimed)}
+        give_up_at = time.monotonic() + self._machines.lease_seconds
         while True:
             try:
-                ours = self._ours(known)
-                self._machines.release(ours)
+                there = {machine.id: machine for machine in self._machines.find(self._task.id)}
+                self._machines.release(self._not_kept({**there, **known}))
                 break
-            except MlcdError:
+            except MlcdError as error:
                 traceback.print_exc()
                 if not (known or self._machines.may_have_rented) or time.monotonic() > give_up_at:
-                    ours = self._not_kept(known)
+                    there = {}
                     break
-                record.change()  # a sign of life; the leases are not renewed
+                record.change(warning=_still_paid(error))  # a sign of life; the leases are not renewed
                 time.sleep(RETRY_SECONDS)
-        # What nobody could give back runs until its lease is over.
-        until = time.time() + (lease_seconds if time.monotonic() > give_up_at else 0.0)
-        record.change(billed_to={**record.state.billed_to, **{machine.id: until for machine in ours}})
+        record.change(billed_to={**record.state.billed_to, **self._ends(known, set(there))})
 
-    def _ours(self, known: dict[str, Machine]) -> list[Machine]:
-        """By our own books and by the seller's: a call that was killed may have rented some that we never saw."""
-        found = {machine.id: machine for machine in self._machines.find(self._task.id)}
-        return self._not_kept({**found, **known})
+    def _ends(self, known: dict[str, Machine], there: set[str]) -> dict[str, float]:
+        """When each machine ended: now, given back, or before, by the seller's books or by its lease."""
+        now, ours = time.time(), self._not_kept(known)
+        return {each.id: now if each.id in there else self._ended_before(each, now) for each in ours}
+
+    def _ended_before(self, machine: Machine, now: float) -> float:
+        told = None
+        with suppress(MlcdError):
+            told = self._machines.ended_at(machine)
+        if told is None:
+            told = lease_ends(self._record.state, machine, self._task.grace_seconds)
+        return now if told is None else min(now, told)
 
     def _not_kept(self, machines: dict[str, Machine]) -> list[Machine]:
         return [machine for machine in machines.values() if machine.id not in self._record.state.kept]
 
 
+def _left_until(node: RemoteNode, until: float) -> bool:
+    """Whether the machine has been told when to end, should nobody come for it."""
+    with suppress(CloudError):
+        node.lease.leave(until)
+        return True
+    return False
+
+
+def _still_paid(error: MlcdError) -> str:
+    """What is to be told of machines that the seller does not take back."""
+    told = f"Machines could not be given back and are still paid for: {error.message} {error.hint}"
+    return f"{told.strip()} It is tried again until their leases end them."
+
+
 def _noticed(ending: Ending) -> bool:
     """Whether there is time to save: the machine will be taken, but has not been yet."""
-    return ending.reason.startswith("spot notice")
+    return ending.reason.startswith((SPOT_NOTICE, TAKEN_AWAY))

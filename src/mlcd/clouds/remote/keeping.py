@@ -1,8 +1,9 @@
 """Machines that wait, for a short while and already paid for, for the next task of their job.
 
-home/kept/<job>/<machine>.json is there while a machine waits. Who takes the file away has the machine: the next task,
-which moves it into its own folder, or the courier that kept it, when the time is up. Should both be killed, the lease
-on the machine itself runs out at the same moment.
+home/kept/<job>/<machine>@<task>.json is there while a machine waits that this task keeps. Who takes the file away has the
+machine: the next task, which moves it into its own folder, or the courier that kept it, when the time is up. The name says
+who keeps it, so that nobody ends a machine that a later task keeps. Should all be killed, the lease on the machine itself
+runs out at the same moment.
 """
 
 from __future__ import annotations
@@ -18,16 +19,22 @@ from mlcd.clouds.tasks.files import write_atomically
 from mlcd.core.machines import Deployment
 from mlcd.core.serial import from_json, to_json
 
-LAST_SECONDS = 8.0  # one that has less left than this is not worth the try: its lease might run out first
+LAST_SECONDS = 8.0  # a lease that ends sooner is not taken over: it might be over by the machine's clock
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A machine that waits."""
+    """A machine that waits, or that a task has taken over."""
 
     machine: Machine
     kind: str  # of the offer: only the same will do
-    until: float  # paid for up to then, and gone after it
+    until: float  # paid for up to then, and gone after it unless a task takes it over
+    taken_at: float = 0.0  # when a task took it over and renewed its lease; 0: not yet
+
+    @property
+    def ends_soon(self) -> bool:
+        """Whether its lease is about to end, or over."""
+        return not self.taken_at and self.until - time.time() < LAST_SECONDS
 
 
 def kind_of(deployment: Deployment) -> str:
@@ -36,37 +43,83 @@ def kind_of(deployment: Deployment) -> str:
     return f"{offer.instance.name}@{offer.region}{'-spot' if offer.spot else ''}"
 
 
-def keep(home: Path, job_id: str, deployment: Deployment, machines: Sequence[Machine], until: float) -> None:
-    """Let these wait for the next task of the job."""
+def offer(
+    into: Path, task_id: str, deployment: Deployment, machines: Sequence[Machine], until: float
+) -> None:
+    """Write down that these may wait for the next task of the job; nobody can take them yet."""
+    into.mkdir(parents=True, exist_ok=True)
+    for machine in machines:
+        write_atomically(into / _name(machine, task_id), to_json(Kept(machine, kind_of(deployment), until)))
+
+
+def publish(home: Path, job_id: str, offered: Path) -> None:
+    """Let those that were offered wait; each once, whoever is killed and however often this is done again."""
     folder = _folder(home, job_id)
     folder.mkdir(parents=True, exist_ok=True)
-    for machine in machines:
-        write_atomically(folder / f"{machine.id}.json", to_json(Kept(machine, kind_of(deployment), until)))
+    for file in sorted(offered.glob("*.json")):
+        _move(file, folder / file.name)
 
 
-def claim(home: Path, job_id: str, deployment: Deployment, into: Path) -> list[Machine]:
+def claim(home: Path, job_id: str, deployment: Deployment, into: Path) -> list[Kept]:
     """Take as many as the deployment can use; a claim that was made before a kill is found again."""
     into.mkdir(parents=True, exist_ok=True)
     for file in sorted(_folder(home, job_id).glob("*.json")):
         kept = _read(file)
         if len(list(into.glob("*.json"))) == deployment.nodes:
             break
-        if kept is None or kept.kind != kind_of(deployment) or kept.until - time.time() < LAST_SECONDS:
+        if kept is None or kept.kind != kind_of(deployment) or kept.ends_soon:
             continue
         _move(file, into / file.name)
-    return [_taken(kept) for file in sorted(into.glob("*.json")) if (kept := _read(file)) is not None]
+    return claimed(into)
 
 
-def unclaimed(home: Path, job_id: str, machines: Sequence[Machine]) -> list[Machine]:
-    """Those of these machines that nobody took; they are ours alone from now on, to be given back."""
-    folder = _folder(home, job_id)
-    return [machine for machine in machines if _remove(folder / f"{machine.id}.json")]
+def claimed(into: Path) -> list[Kept]:
+    """What was claimed so far."""
+    return [kept for file in sorted(into.glob("*.json")) if (kept := _read(file)) is not None]
 
 
-def _taken(kept: Kept) -> Machine:
+def take(into: Path, kept: Kept) -> Kept:
+    """Write down that its lease was renewed: it is ours from now on, and ours to pay once the time kept is over.
+
+    One whose lease was renewed too late is not taken: it may be ending already.
+    """
+    if kept.ends_soon:
+        return kept
+    taken = replace(kept, taken_at=time.time())
+    write_atomically(_file_of(into, kept), to_json(taken))
+    return taken
+
+
+def refuse(into: Path, kept: Kept) -> None:
+    """Write down that it is about to be given back: whoever goes on after a kill must not take it."""
+    write_atomically(_file_of(into, kept), to_json(replace(kept, until=0.0)))
+
+
+def drop(into: Path, kept: Kept) -> None:
+    """Forget a claim: the machine was given back."""
+    _file_of(into, kept).unlink(missing_ok=True)
+
+
+def taken_over(kept: Kept) -> Machine:
     """The machine as its next task pays for it."""
-    machine = kept.machine
-    return replace(machine, paid_until=kept.until, rented_at=machine.rented_at or machine.billed_from)
+    machine, since = kept.machine, kept.taken_at or time.time()
+    rented_at = machine.rented_at or machine.billed_from
+    return replace(machine, billed_from=since, paid_until=kept.until, rented_at=rented_at)
+
+
+def unclaimed(home: Path, job_id: str, machines: Sequence[Machine], task_id: str) -> list[Machine]:
+    """Those that this task keeps and nobody took; they are ours alone from now on, to be given back."""
+    folder = _folder(home, job_id)
+    return [machine for machine in machines if _remove(folder / _name(machine, task_id))]
+
+
+def _name(machine: Machine, task_id: str) -> str:
+    return f"{quote(machine.id, safe='')}@{quote(task_id, safe='')}.json"
+
+
+def _file_of(into: Path, kept: Kept) -> Path:
+    """Its claim, whichever task kept it before."""
+    return next(iter(into.glob(f"{quote(kept.machine.id, safe='')}@*.json")))
 
 
 def _folder(home: Path, job_id: str) -> Path:

@@ -10,13 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mlcd.clouds.received import agent_words, inside, refuse_no_room, regular_bytes
 from mlcd.clouds.remote.base import Machine, Reach, UnreachableError
+from mlcd.clouds.remote.lease import Lease
 from mlcd.clouds.remote.sending import Parcel
 from mlcd.core.task import TaskFolder
-from mlcd.errors import CloudError
+from mlcd.errors import CloudError, MlcdError
 
 LISTEN_SECONDS = 0.4
 RETRY_SECONDS = 0.3
+REACH_SECONDS = (
+    900.0  # a machine that has not answered once by then is out of reach; until then it may be booting
+)
 SLOWEST_BYTES_PER_SECOND = 1e6  # between machines of one cloud
 
 
@@ -24,39 +29,59 @@ class RemoteNode:
     """A machine with its agent. The listening thread brings the log and the progress home as they grow."""
 
     def __init__(
-        self, rank: int, machine: Machine, reach: Reach, task_id: str, control: str, folder: TaskFolder
+        self,
+        rank: int,
+        machine: Machine,
+        reach: Reach,
+        lease: Lease,
+        task_id: str,
+        control: str,
+        folder: TaskFolder,
     ) -> None:
         self.rank = rank
         self.machine = machine
         self.reach = reach
+        self.lease = lease
         self.root = f"{reach.base}/tasks/{task_id}"
         self.control = f"{control}/{task_id}" if control else f"{self.root}/control"
-        self.lease_file = f"{control or reach.base}/lease"
+        self._home = control  # made when the machine boots; empty: nothing is
         self.agent: dict[str, Any] = {}  # its last words
         self.heard_at = time.monotonic()  # when it last said something new
+        self.problem = ""  # what was wrong with its last words, or why there were none
+        self.end_heard_at: float | None = None  # when it first said that its program is over
         self.received_bytes = 0
         self._folder = folder
-        self._lease_until = 0.0
-        self._lease_seconds = 0.0
         self._closed = threading.Event()
         self._listener: threading.Thread | None = None
 
     # ------------------------------------------------------------------------------------------- beginning
 
     def wait_until_reachable(self, check: Callable[[], None]) -> None:
-        """Return once it answers."""
+        """Return once it answers; its lease is renewed from then on, whatever is sent to it."""
+        give_up_at = time.monotonic() + REACH_SECONDS
         while True:
             check()
             try:
-                self.reach.run("true", seconds=15.0)
-            except UnreachableError:
+                self._knock()
+            except UnreachableError as error:
+                if time.monotonic() > give_up_at:
+                    raise CloudError(
+                        f"Machine {self.machine.id} never answered: {error.message}", error.hint
+                    ) from error
                 time.sleep(RETRY_SECONDS)
             else:
+                self.lease.hold()
                 return
 
-    def make_room(self, lease_seconds: float) -> None:
+    def _knock(self) -> None:
+        """Raise UnreachableError where it does not answer, or boots: ssh is up before our folder is made."""
+        folder = shlex.quote(self._home)
+        if self.reach.run(f"[ -w {folder} ]" if self._home else "true", seconds=15.0).code:
+            raise UnreachableError(f"{self._home} is not there: is it still booting?")
+
+    def make_room(self) -> None:
         """Renew the lease, and make room for the task: what earlier tasks left on a machine used again goes."""
-        self.renew(time.time() + lease_seconds)
+        self.lease.renew()
         base = shlex.quote(self.reach.base)
         make = " ".join(
             shlex.quote(f"{self.root}/{name}")
@@ -140,38 +165,31 @@ class RemoteNode:
         """How long it has said nothing new."""
         return time.monotonic() - self.heard_at
 
-    def renew(self, until: float) -> None:
-        """Let the machine live on until then."""
-        self._lease_until = until
-        self.reach.write(self.lease_file, f"{until:.0f}\n".encode())
-
-    def wants_lease(self, lease_seconds: float) -> None:
-        """Let the listening thread renew the lease; it does once a quarter of it has passed."""
-        self._lease_seconds = lease_seconds
+    @property
+    def ended_seconds(self) -> float:
+        """How long ago it said that its program is over; 0: it has not."""
+        return 0.0 if self.end_heard_at is None else time.monotonic() - self.end_heard_at
 
     def hear(self) -> None:
         """Listen once."""
         text = self.reach.read(f"{self.control}/state.json")
-        words = _parsed(text)
-        if words and words.get("beat") != self.agent.get("beat"):
+        words = agent_words(text)
+        self.problem = ""
+        news = words if words and words.get("beat") != self.agent.get("beat") else self.agent
+        if news is not self.agent:
             self.heard_at = time.monotonic()
-            self.agent = words
-        self._bring("log", self._folder.log(self.rank), self.agent.get("log", 0))
-        for name, size in self.agent.get("progress", {}).items():
-            self._bring(f"progress/{name}", self._folder.progress / Path(name).name, size)
+        self._bring("log", self._folder.log(self.rank), news.get("log", 0))
+        for name, size in news.get("progress", {}).items():
+            self._bring(f"progress/{name}", inside(self._folder.progress, name), size)
+        self.agent = news  # last: how much was trained is home before the checkpoint that it belongs to
+        self.end_heard_at = self.end_heard_at or (time.monotonic() if self.ended else None)
 
-    def fetch(self, name: str, target: Path) -> None:
-        """Copy one file of the task home."""
+    def fetch(self, name: str, target: Path, most: int) -> None:
+        """Copy one file of the task home, of so many bytes at most."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        self.reach.fetch(f"{self.root}/{name}", target)
-        self.received_bytes += target.stat().st_size
-
-    def leave(self, until: float) -> None:
-        """Listen no more, and let the machine end then, unless somebody else renews its lease."""
-        self._closed.set()
-        if self._listener is not None:
-            self._listener.join(timeout=30.0)  # it must not renew the lease after us
-        self.renew(until)
+        refuse_no_room(target.parent, most)
+        self.reach.fetch(f"{self.root}/{name}", target, most)
+        self.received_bytes += regular_bytes(target)
 
     # ----------------------------------------------------------------------------------------------- ending
 
@@ -183,9 +201,9 @@ class RemoteNode:
         while not self._closed.wait(LISTEN_SECONDS):
             try:
                 self.hear()
-                if self._lease_until - time.time() < 0.75 * self._lease_seconds:
-                    self.renew(time.time() + self._lease_seconds)
-            except CloudError:  # it does not answer now: whoever watches `silent_seconds` will see
+            except (MlcdError, OSError) as error:  # not now: whoever watches `silent_seconds` will see
+                told = error.message if isinstance(error, MlcdError) else str(error)
+                self.problem = "" if isinstance(error, UnreachableError) else told
                 self._closed.wait(LISTEN_SECONDS)
 
     def _bring(self, name: str, target: Path, size: int) -> None:
@@ -196,6 +214,7 @@ class RemoteNode:
             if not data:
                 return
             target.parent.mkdir(parents=True, exist_ok=True)
+            refuse_no_room(target.parent, len(data))
             with target.open("ab") as file:
                 file.write(data)
             have += len(data)
@@ -219,7 +238,8 @@ class RemoteNode:
     def _must(self, command: str, what: str, stdin: bytes = b"", seconds: float = 60.0) -> None:
         ran = self.reach.run(command, stdin, seconds)
         if ran.code:
-            raise CloudError(f"Machine {self.machine.id} could not {what}: {ran.output.strip()[-500:]}")
+            why = ran.output.strip()[-500:] or f"exit code {ran.code}, without a word"
+            raise CloudError(f"Machine {self.machine.id} could not {what}: {why}")
 
 
 def _patience(parcels: Sequence[Parcel]) -> float:
@@ -232,10 +252,3 @@ def _own(folder: str) -> str:
     place = shlex.quote(folder)
     mine = f"sudo -n mkdir -p {place} && sudo -n chown $(id -u) {place}"
     return f"mkdir -p {place} 2>/dev/null && [ -w {place} ] || {{ {mine}; }}"
-
-
-def _parsed(text: bytes | None) -> dict[str, Any]:
-    try:
-        return dict(json.loads(text)) if text else {}
-    except ValueError:
-        return {}

@@ -49,7 +49,7 @@ def _order(
         "rank": node.rank,
         "address": node.machine.address,
         "control": node.control,
-        "lease": node.lease_file,
+        "lease": node.lease.file,
         "power_off": machines.power_off,
         "notice_url": machines.notice_url if spec.deployment.offer.spot else "",
         "setup": task.setup,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
+import traceback
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.remote.base import Machines
+from mlcd.clouds.remote.base import Machine, Machines
 from mlcd.clouds.remote.bringing import Bringer
 from mlcd.clouds.remote.files import Spec, State, TaskFiles
+from mlcd.clouds.remote.lease import Lease
 from mlcd.clouds.remote.node import RemoteNode
 from mlcd.clouds.tasks.files import working_folder
 from mlcd.clouds.tasks.following import Follower
@@ -18,6 +21,7 @@ from mlcd.core.progress import NodeUsage, Usage
 from mlcd.errors import MlcdError
 
 BEAT_SECONDS = 0.5
+LEASE_SECONDS = 1.0  # how often the leases are looked at
 
 
 class Record:
@@ -35,29 +39,62 @@ class Record:
         self._received_before = self.state.received_bytes  # by couriers before us
         self._beat_at = 0.0
         self._told_at = time.monotonic()
+        self._leases: dict[str, Lease] = {}  # by the machine's id
+        self._changing = threading.Lock()
+        self._left = threading.Event()  # the leases are renewed no more
 
     def change(self, **facts: Any) -> None:
         """Write down what has changed."""
-        self._beat_at = time.monotonic()
-        self.state = replace(self.state, **facts)
-        self.files.write_state(self.state)
+        with self._changing:
+            self._beat_at = time.monotonic()
+            self.state = replace(self.state, **facts)
+            self.files.write_state(self.state)
 
     def beat(self) -> None:
-        """Renew the leases and give a sign of life, not too often."""
-        if time.monotonic() - self._beat_at < BEAT_SECONDS:
-            return
-        if self.state.agents:
-            for node in self.nodes:
-                node.wants_lease(self.machines.lease_seconds)
-            self._tell_seller()
-        self.change(usage=usage_of(self.nodes), received_bytes=self.received_bytes)
+        """Give a sign of life, not too often."""
+        if time.monotonic() - self._beat_at >= BEAT_SECONDS:
+            self.change(usage=usage_of(self.nodes), received_bytes=self.received_bytes)
+
+    def lease_of(self, machine: Machine) -> Lease:
+        """Its lease, which is renewed over a connection of its own once it is held."""
+        if machine.id not in self._leases:
+            reach, seconds = self.machines.reach(machine), self.machines.lease_seconds
+            self._leases[machine.id] = Lease(reach, self.machines.control, seconds)
+        return self._leases[machine.id]
+
+    def watch_leases(self) -> None:
+        """Keep the books of the leases, in a thread: it must go on however long something is sent or fetched."""
+        threading.Thread(target=self._watch_leases, name="leases", daemon=True).start()
+
+    def leave_leases(self) -> None:
+        """Renew no lease any more: the machines are to be given back."""
+        self._left.set()
+        for lease in self._leases.values():
+            lease.close()
+        self._write_leases()
+
+    def _watch_leases(self) -> None:
+        while not self._left.wait(LEASE_SECONDS):
+            try:
+                self._write_leases()
+                self._tell_seller()
+            except Exception:  # whatever it is, the next renewal must be told
+                traceback.print_exc()
+
+    def _write_leases(self) -> None:
+        """Write down until when each machine lives without us, for the bill of whoever finds it gone."""
+        renewed = {id_: lease.until for id_, lease in self._leases.copy().items() if lease.until}
+        if self.state.machines and not renewed.items() <= self.state.leased_until.items():
+            self.change(leased_until={**self.state.leased_until, **renewed})
 
     def _tell_seller(self) -> None:
-        """Have the seller's books say how long the leases run, for whoever looks from elsewhere."""
-        if time.monotonic() - self._told_at > self.machines.lease_seconds / 4:
+        """Have the seller's books say how long the leases run; for some sellers these books are the lease."""
+        renewed = max((lease.until for lease in self._leases.copy().values()), default=0.0)
+        due = time.monotonic() - self._told_at > self.machines.lease_seconds / 4
+        if due and renewed and self.state.machines:
             self._told_at = time.monotonic()
             with suppress(MlcdError):
-                self.machines.renewed(self.state.machines, time.time() + self.machines.lease_seconds)
+                self.machines.renewed(self.state.machines, renewed)
 
     @property
     def checkpoints(self) -> Path:
@@ -71,9 +108,10 @@ class Record:
 
     def bringer(self) -> Bringer:
         """Who brings checkpoints home from the first node."""
-        follower = Follower(self.spec, self.folder, self.state.started_at or time.time())
+        started_at = self.state.started_at or time.time()
+        follower = Follower(self.spec, self.folder, started_at, self.state.clock_ahead)
         keep = self.task.checkpoint_keep
-        return Bringer(self.nodes[0], self.checkpoints, keep, follower.samples_at, self.task.id)
+        return Bringer(self.nodes[0], self.checkpoints, keep, follower.trained_at, self.task.id)
 
 
 def usage_of(nodes: list[RemoteNode]) -> Usage:

@@ -12,8 +12,9 @@ from pathlib import Path, PurePosixPath
 from mlcd.clouds.checkpoints import newest_complete
 from mlcd.clouds.tasks.copies import JUNK
 from mlcd.core.task import Task
-from mlcd.errors import CloudError
+from mlcd.errors import UserError
 from mlcd.worker.bundle import write_bundle
+from mlcd.worker.trees import is_below
 
 # What the agent needs beside the worker; all of it standard library only.
 _AGENT = (
@@ -22,6 +23,7 @@ _AGENT = (
     "clouds/checkpoints.py",
     "clouds/tasks/__init__.py",
     "clouds/tasks/copies.py",
+    "clouds/tasks/formats.py",
     "clouds/tasks/outputs.py",
     "clouds/tasks/processes.py",
     "clouds/tasks/snapshots.py",
@@ -52,7 +54,7 @@ def make_parcels(task: Task, checkpoints: Path, skip: Path, drafts: Path) -> lis
     parcels += [_mount(task, where, drafts, skip) for where in task.file_mounts]
     newest = newest_complete(checkpoints)
     if newest is not None:
-        parcels.append(_pack(drafts / "checkpoint.tgz", _tree(newest, newest.name), "checkpoints"))
+        parcels.append(_pack(drafts / "checkpoint.tgz", _checkpoint(newest), "checkpoints"))
     return parcels
 
 
@@ -73,7 +75,7 @@ def _workdir(task: Task, skip: Path) -> dict[str, Path]:
         return {}
     workdir = Path(task.workdir)
     if not workdir.is_dir():
-        raise CloudError(f"The workdir {workdir} is not a folder.", "Mend `workdir` in the job.")
+        raise UserError(f"The workdir {workdir} is not a folder.", "Fix `workdir` in the job.")
     return {str(path.relative_to(workdir)): path for path in _entries(workdir, skip)}
 
 
@@ -81,7 +83,7 @@ def _mount(task: Task, where: str, drafts: Path, skip: Path) -> Parcel:
     """A mount goes to its place in the working copy, or to the absolute path on the machine that it names."""
     origin = (Path(task.workdir) / Path(task.file_mounts[where]).expanduser()).resolve()
     if not origin.exists():
-        raise CloudError(f"file_mounts: there is no {origin}.", "Mend `file_mounts` in the job.")
+        raise UserError(f"file_mounts: there is no {origin}.", "Fix `file_mounts` in the job.")
     place = PurePosixPath(where.replace("~", "/root", 1) if where.startswith("~/") else where)
     content = _tree(origin, place.name, skip) if origin.is_dir() else {place.name: origin}
     number = len(list(drafts.glob("mount-*")))
@@ -92,6 +94,16 @@ def _mount(task: Task, where: str, drafts: Path, skip: Path) -> Parcel:
 def _tree(folder: Path, name: str, skip: Path | None = None) -> dict[str, Path]:
     entries = _entries(folder, skip or folder)
     return {name: folder} | {str(PurePosixPath(name, path.relative_to(folder))): path for path in entries}
+
+
+def _checkpoint(folder: Path) -> dict[str, Path]:
+    """All of a checkpoint but for links out of it: a program made it, and what lies here is not for its machines."""
+    root = Path(os.path.realpath(folder))
+    return {
+        name: path
+        for name, path in _tree(folder, folder.name).items()
+        if is_below(os.path.realpath(path), root)
+    }
 
 
 def _entries(folder: Path, skip: Path) -> Iterator[Path]:

@@ -59,9 +59,9 @@ class SshReach:
         """Write a small file such that no one ever reads half of it."""
         self._await(self._write(path, content), FILE_SECONDS)
 
-    def fetch(self, path: str, target: Path) -> None:
-        """Copy a file from there to here."""
-        self._await(self._fetch(path, target), 24 * 3600.0)
+    def fetch(self, path: str, target: Path, most: int) -> None:
+        """Copy a file from there to here, and no more than so many bytes of it."""
+        self._await(self._fetch(path, target, most), 24 * 3600.0)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -114,9 +114,14 @@ class SshReach:
             await file.write(content)
         await sftp.posix_rename(draft, path)
 
-    async def _fetch(self, path: str, target: Path) -> None:
+    async def _fetch(self, path: str, target: Path, most: int) -> None:
+        def stop_at_most(_source: bytes, _target: bytes, copied: int, _size: int) -> None:
+            if copied > most:
+                raise CloudError(f"{self._host} sent more of '{Path(path).name}' than it has.")
+
         sftp = await self._files()
-        await sftp.get(path, str(target))
+        target.unlink(missing_ok=True)  # it might be a link, which would be written through
+        await sftp.get(path, str(target), follow_symlinks=True, progress_handler=stop_at_most)
 
     async def _files(self) -> Any:
         connection = await self._connected()
@@ -159,7 +164,9 @@ async def _within(work: Coroutine[Any, Any, T], seconds: float) -> T:
 
 
 def _ran(done: Any) -> Ran:
-    code = done.exit_status if done.exit_status is not None else 255
+    if done.exit_status is None:
+        raise EOFError("it closed the connection before the command had ended")
+    code = int(done.exit_status)
     return Ran(
         code, (done.stdout or b"").decode(errors="replace") + (done.stderr or b"").decode(errors="replace")
     )

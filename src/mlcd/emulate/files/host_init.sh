@@ -13,7 +13,11 @@ mkdir -p "$root" "$disk"
 rm -f "$disk.img"
 truncate --size="${HOST_DISK_MIB}M" "$disk.img"
 mkfs.ext4 -q -F -b 4096 -i 16384 -m 0 -O ^has_journal -E lazy_itable_init=1,nodiscard "$disk.img"
-mount -o loop,noatime,nobarrier,noinit_itable "$disk.img" "$disk"
+for _ in 1 2 3 4 5; do # another host may have taken the loop device that was free
+  ! mount -o loop,noatime,nobarrier,noinit_itable "$disk.img" "$disk" || break
+  sleep 0.2
+done
+mountpoint -q "$disk"
 rm "$disk.img"
 layer() { # what to look through, and where to show it: reads come from this computer, writes stay in the host
   mkdir -p "$disk/$3/upper" "$disk/$3/work"

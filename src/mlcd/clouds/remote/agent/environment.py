@@ -28,6 +28,7 @@ def node_environment(root: Path, orders: dict[str, Any]) -> dict[str, str]:
         "MLCD_PROGRESS_DIR": str(root / "progress"),
         "MLCD_CHECKPOINT_DIR": str(root / "checkpoints"),
         "MLCD_OUTPUT_DIR": str(root / "outputs"),
+        "MLCD_WORKDIR": str(root / "copy"),
         MARKER: str(root),
     }
 

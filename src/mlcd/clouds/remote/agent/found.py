@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.worker.checkpoints import complete_checkpoints
+from mlcd.worker.trees import files_inside
 
 
 def found(root: Path, ended: bool) -> dict[str, Any]:
     """Sizes of what grows, names of what is committed and, once all is over, what is handed back."""
     outputs = root / "outputs"
-    files = [path for path in outputs.rglob("*") if path.is_file()] if ended else []
+    files = list(files_inside(outputs)) if ended else []
     return {
         "log": _size(root / "log"),
         "progress": {path.name: _size(path) for path in sorted((root / "progress").glob("rank-*.jsonl"))},

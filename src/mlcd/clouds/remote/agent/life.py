@@ -10,7 +10,7 @@ state.json, written at every change and as a sign of life in between:
      "progress": {"rank-0.jsonl": 567}, "checkpoints": ["000003-1200"], "snapshots": [], "outputs": {"model.pt": 4711}}
 
     serves       whether its processes do nothing but serve those of other nodes, and go on until they are ended
-    why          "exit", "setup", "stopped", "time limit", "lease", "spot notice", "disk full", "gone": why it ended
+    why          "exit", "setup", "stopped", "time limit", "lease", "spot notice", "taken", "disk full", "gone": why it ended
     codes        exit codes of the processes; of `setup`, where that failed
     log …        bytes written so far; what is committed; what is handed back, once it has ended
 """
@@ -25,6 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from mlcd.clouds.checkpoints import Trained
 from mlcd.clouds.remote.agent.environment import node_environment
 from mlcd.clouds.remote.agent.found import found
 from mlcd.clouds.remote.agent.meter import Meter
@@ -114,11 +115,10 @@ class Agent:
             folder=self._copy / path,
             into=self._root / "snapshots",
             keep=2,
-            samples_at=lambda moment: (
-                moment
-            ),  # how much was trained by then is known at home, where all ranks report
+            trained_at=Trained,  # of that moment: how much was trained by then is known at home, where all ranks report
             task_id=self._orders["task"],
             say=self._say,
+            roots=lambda: self._programs.roots,
         )
 
     def _follow(self, what: str) -> None:
@@ -158,7 +158,8 @@ class Agent:
             if self._snapshots is not None:
                 self._snapshots.finish(self._in_order(), ended_at)
             if self._orders["rank"] == 0:
-                collect_outputs(self._copy, self._before, self._orders["outputs"], self._root / "outputs")
+                into = self._root / "outputs"
+                collect_outputs(self._copy, self._before, self._orders["outputs"], into, self._say)
         except OSError as error:
             self._say(f"what the program made could not be kept: {error}")
 

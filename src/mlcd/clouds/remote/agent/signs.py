@@ -1,4 +1,4 @@
-"""What an agent listens to: the wish to stop, the task's limit, the machine's lease, its disk, a notice that it will be taken."""
+"""What an agent listens to: the wish to stop, the task's limit, the machine's lease, its disk, a sign that it will be taken."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _DIRECT = urllib.request.build_opener(
     urllib.request.ProxyHandler({})
 )  # no proxy knows this machine's metadata
 NOTICE_SECONDS = 2.0
+LEAVING = "leaving"  # a file beside the lease, which whoever holds the machine makes when it has to go
+TAKEN = "taken"  # how a program ends then
 FULL_BYTES = 1 << 20  # a disk with less room than that is full
 FULL_SECONDS = 5.0  # and stays so: what a program computes from then on could not be saved
 NOTICE_GRACE_SECONDS = (
@@ -40,6 +42,7 @@ class Signs:
         self._lease = Path(orders["lease"]) if orders["lease"] else None
         limit = orders["seconds_left"]
         self._until = None if limit is None else time.monotonic() + limit
+        self._leaving = self._lease.with_name(LEAVING) if self._lease else None
         self._leased = False  # whether there ever was a lease
         self._room_at = time.monotonic()  # when the disk last had room
         self.notice = ""
@@ -54,6 +57,8 @@ class Signs:
             raise Ended("time limit")
         if self.notice:
             raise Ended("spot notice")
+        if self._leaving is not None and self._leaving.exists():
+            raise Ended(TAKEN)
         if self.lease_over():
             raise Ended("lease")
         if self.disk_full() and time.monotonic() - self._room_at > FULL_SECONDS:

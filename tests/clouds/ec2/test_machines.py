@@ -1,0 +1,90 @@
+"""Which machines are rented: in one zone where it has room, and never fewer than those at hand."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from ec2_settings import ec2_settings
+from emulated import EmulatedEc2
+from mlcd.clouds.ec2 import open_cloud
+from mlcd.clouds.ec2.machines import Ec2Machines
+from mlcd.clouds.remote.base import BusyError
+from mlcd.clouds.remote.files import TaskFiles
+from mlcd.core.machines import Deployment
+from mlcd.errors import NoCapacityError
+
+TYPE = "c5.large"
+
+
+def machines_of(folder: Path, task_id: str) -> Ec2Machines:
+    """The seller, as the courier of a task has it."""
+    files = TaskFiles(folder / task_id)
+    files.root.mkdir(parents=True)
+    return Ec2Machines(folder, ec2_settings(folder).ec2, ["us-east-1"], files)
+
+
+def pair(folder: Path) -> Deployment:
+    offers = open_cloud(ec2_settings(folder, types=TYPE), {}).offers()
+    return Deployment(next(offer for offer in offers if not offer.spot), 2)
+
+
+def test_a_node_that_is_lost_in_a_sold_out_zone_is_rented_in_another_and_the_survivor_stays(
+    ec2: EmulatedEc2, tmp_path: Path
+) -> None:
+    deployment = pair(tmp_path)
+    before = machines_of(tmp_path, "j-t1").acquire("j-t1", "j", deployment, [])
+    zone = before[0].zone
+    assert [machine.zone for machine in before] == [zone, zone]
+    machines = machines_of(tmp_path, "j-t2")
+    machines.release(before[1:])
+    ec2.fault("no-capacity", f"{TYPE}/{zone}")
+    try:
+        after = machines.acquire("j-t2", "j", deployment, before[:1])
+    finally:
+        ec2.fault("no-capacity", f"{TYPE}/{zone}", "off")
+    assert after[0].id == before[0].id
+    assert len(after) == 2
+    assert after[1].zone != zone
+
+
+def test_the_zone_of_the_machines_at_hand_is_asked_first(ec2: EmulatedEc2, tmp_path: Path) -> None:
+    deployment = pair(tmp_path)
+    ec2.fault("no-capacity", "us-east-1a")
+    try:
+        before = machines_of(tmp_path, "j-t1").acquire("j-t1", "j", deployment, [])
+    finally:
+        ec2.fault("no-capacity", "us-east-1a", "off")
+    assert before[0].zone != "us-east-1a"
+    after = machines_of(tmp_path, "j-t2").acquire("j-t2", "j", deployment, before[:1])
+    assert {machine.zone for machine in after} == {before[0].zone}
+
+
+@pytest.mark.slow
+def test_a_launch_that_is_throttled_has_rented_nothing_and_is_not_paid_from_then_on(
+    ec2: EmulatedEc2, tmp_path: Path
+) -> None:
+    deployment, machines = pair(tmp_path), machines_of(tmp_path, "j-t1")
+    ec2.fault("throttle", "RunInstances")
+    try:
+        with pytest.raises(BusyError):
+            machines.acquire("j-t1", "j", deployment, [])
+    finally:
+        ec2.fault("throttle", "RunInstances", "off")
+    assert not machines.may_have_rented
+    lifted_at = time.time()
+    rented = machines.acquire("j-t1", "j", deployment, [])
+    assert all(machine.billed_from >= lifted_at - 0.01 for machine in rented)
+
+
+def test_what_no_zone_has_is_no_capacity(ec2: EmulatedEc2, tmp_path: Path) -> None:
+    deployment = pair(tmp_path)
+    ec2.fault("no-capacity", TYPE)
+    try:
+        with pytest.raises(NoCapacityError, match="no room"):
+            machines_of(tmp_path, "j-t1").acquire("j-t1", "j", deployment, [])
+    finally:
+        ec2.fault("no-capacity", TYPE, "off")
+    assert not machines_of(tmp_path, "j-t2").may_have_rented
