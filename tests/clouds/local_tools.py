@@ -15,6 +15,8 @@ from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.task import Handle, Task, TaskFolder, TaskKind, TaskState, TaskStatus
 from mlcd.settings import LocalSettings, Settings
 
+PATIENCE_SECONDS = 120.0  # the machine may be busy; nothing waits so long when all is well
+
 
 class Computer:
     """The local cloud with its home in a folder of the test."""
@@ -48,10 +50,13 @@ class Computer:
         return self.wait(self.launch(task, nodes, **secrets))
 
     def wait(
-        self, handle: Handle, condition: Callable[[TaskStatus], bool] = lambda status: status.state.ended
+        self,
+        handle: Handle,
+        condition: Callable[[TaskStatus], bool] = lambda status: status.state.ended,
+        seconds: float = PATIENCE_SECONDS,
     ) -> TaskStatus:
         """The first status that fits."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + seconds
         while not condition(status := self.cloud.status(handle)):
             assert time.monotonic() < deadline, f"waited in vain: {status}"
             time.sleep(0.02)
@@ -63,7 +68,7 @@ class Computer:
 
     def wait_until_known(self, handle: Handle) -> None:
         """Until a supervisor has taken it over, whoever launched it."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while task_files(self.cloud.home, handle).read_state() is None:
             assert time.monotonic() < deadline, "it was never launched"
             time.sleep(0.01)
@@ -100,7 +105,7 @@ def log_of(task: Task, node: int = 0) -> str:
 
 def wait_for_text(task: Task, text: str, node: int = 0) -> None:
     """Until the program has printed that."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_SECONDS
     log = TaskFolder(Path(task.folder)).log(node)
     while not log.exists() or text not in log.read_text():
         assert time.monotonic() < deadline, f"'{text}' never came"
@@ -109,7 +114,7 @@ def wait_for_text(task: Task, text: str, node: int = 0) -> None:
 
 def wait_for_death(pid: int) -> None:
     """Until a process has gone, or is but a zombie."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while birth(pid):
         assert time.monotonic() < deadline, f"process {pid} lives on"
         time.sleep(0.02)

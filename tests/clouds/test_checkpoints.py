@@ -99,23 +99,24 @@ def test_a_folder_that_changes_while_it_is_copied_is_not_committed(
 ) -> None:
     import mlcd.clouds.checkpoints as module
 
-    copy2 = module.shutil.copy2
+    copy_inside = module.copy_inside
 
-    def copy_while_the_program_writes(source: Path, target: Path) -> None:
-        copy2(source, target)
+    def copy_while_the_program_writes(source: Path, target: Path, rename: dict[str, str | None]) -> list[str]:
+        left_out = copy_inside(source, target, rename)
         (folder / "model.pt").write_bytes(b"newer weights")
+        return left_out
 
-    monkeypatch.setattr(module.shutil, "copy2", copy_while_the_program_writes)
+    monkeypatch.setattr(module, "copy_inside", copy_while_the_program_writes)
     assert commit(folder, into, 1.0) is None
     assert list(into.iterdir()) == []
 
 
-def test_only_the_newest_are_kept_and_never_none(folder: Path, into: Path) -> None:
+def test_only_the_newest_are_kept_and_never_less_than_two(folder: Path, into: Path) -> None:
     paths = [kept(folder, into, float(number)) for number in range(4)]
     prune(into, keep=2)
     assert sorted(into.iterdir()) == paths[2:]
-    prune(into, keep=0)
-    assert list(into.iterdir()) == paths[3:]
+    prune(into, keep=1)
+    assert sorted(into.iterdir()) == paths[2:]
 
 
 def test_the_last_complete_one_stays_though_newer_ones_are_damaged(folder: Path, into: Path) -> None:
@@ -152,3 +153,69 @@ def test_the_time_of_change_is_that_of_the_newest_file(folder: Path) -> None:
     os.utime(folder / "model.pt", (1000.0, 1000.0))
     os.utime(folder / "deep" / "state.json", (2000.5, 2000.5))
     assert changed_at(signature(folder)) == 2000.5
+
+
+def test_what_leads_out_of_the_folder_is_in_no_checkpoint(folder: Path, into: Path, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret")
+    (folder / "relative").symlink_to("../key")
+    (folder / "absolute").symlink_to(tmp_path / "key")
+    (folder / "root").symlink_to("/")
+    (folder / "latest").symlink_to(folder / "model.pt")
+    os.mkfifo(folder / "pipe")
+    told: list[list[str]] = []
+    path = commit(folder, into, 320.0, left_out=told.append)
+    assert path is not None
+    assert told == [["absolute", "pipe", "relative", "root"]]
+    restore(path, tmp_path / "back")
+    names = sorted(str(one.relative_to(tmp_path / "back")) for one in (tmp_path / "back").rglob("*"))
+    assert names == ["deep", "deep/state.json", "latest", "model.pt"]
+    assert (tmp_path / "back" / "latest").read_bytes() == b"weights"
+
+
+def test_a_folder_with_nothing_but_links_out_of_it_is_empty(tmp_path: Path, into: Path) -> None:
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "passwords").symlink_to("/etc/passwd")
+    assert commit(tmp_path / "saved", into, 1.0) is None
+
+
+@pytest.mark.parametrize("aim", ["/dev/zero", "/etc/passwd"])
+def test_a_committed_file_that_becomes_a_link_out_is_missing(folder: Path, into: Path, aim: str) -> None:
+    path = kept(folder, into, 320.0)
+    manifest = json.loads((path / worker.MANIFEST).read_text())
+    manifest["files"]["model.pt"]["bytes"] = Path(aim).stat().st_size
+    (path / worker.MANIFEST).write_text(json.dumps(manifest))
+    (path / "model.pt").unlink()
+    (path / "model.pt").symlink_to(aim)
+    assert newest_complete(into) is None
+
+
+def test_a_manifest_that_is_nested_too_deeply_is_none(tmp_path: Path) -> None:
+    (tmp_path / worker.MANIFEST).write_text("[" * 100_000)
+    assert worker.read_checkpoint(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("samples", float("nan")),
+        ("sequence", -1),
+        ("steps", float("inf")),
+        ("sequence", float("inf")),
+        ("files", {"../model.pt": {"bytes": 1, "sha256": ""}}),
+    ],
+)
+def test_a_manifest_that_cannot_be_right_is_none(folder: Path, into: Path, key: str, value: object) -> None:
+    path = kept(folder, into, 320.0)
+    manifest = json.loads((path / worker.MANIFEST).read_text())
+    (path / worker.MANIFEST).write_text(json.dumps({**manifest, key: value}))
+    assert worker.read_checkpoint(path) is None
+
+
+def test_a_worker_that_commits_a_link_commits_what_it_means(into: Path, tmp_path: Path) -> None:
+    (tmp_path / "base.pt").write_text("base")
+    partial = worker.begin(into)
+    (partial / "base.pt").symlink_to(tmp_path / "base.pt")
+    path = worker.commit(partial, worker.Facts(1.0))
+    (tmp_path / "base.pt").unlink()
+    assert newest_complete(into) == path
+    assert (path / "base.pt").read_text() == "base"

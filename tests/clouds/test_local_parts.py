@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from mlcd.clouds.local.files import State, task_files
+from mlcd.clouds.tasks import outputs
 from mlcd.clouds.tasks.copies import copy_workdir, mount
 from mlcd.clouds.tasks.diagnosis import diagnose, log_tail
 from mlcd.clouds.tasks.environment import with_bundle
-from mlcd.clouds.tasks.outputs import MODEL_FILES, matches
-from mlcd.clouds.tasks.processes import Seen, alive, birth, family
+from mlcd.clouds.tasks.outputs import MODEL_FILES, collect_outputs, matches
+from mlcd.clouds.tasks.processes import Seen, alive, birth, family, started_seconds
 from mlcd.core.task import TaskState
 from mlcd.errors import CloudError
 
@@ -104,6 +109,8 @@ def test_the_end_of_a_long_log_is_read_without_the_rest(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("".join(f"line {number}\n" for number in range(100_000)))
     assert log_tail(tmp_path / "log", lines=2) == "line 99998\nline 99999"
     assert log_tail(tmp_path / "missing") == ""
+    os.mkfifo(tmp_path / "pipe")
+    assert log_tail(tmp_path / "pipe") == "", "nobody waits for a program that puts a pipe in its place"
 
 
 def test_the_module_path_of_the_program_comes_after_the_workers() -> None:
@@ -119,6 +126,24 @@ def test_a_reused_pid_is_not_mistaken_for_the_process_before() -> None:
     assert not alive(1, "another boot/5")
     assert not alive(2**22 + 1, birth(1))
     assert birth(2**22 + 1) == ""
+
+
+def test_a_process_that_was_just_killed_is_dead_though_it_is_still_listed() -> None:
+    for _ in range(10):
+        hog = subprocess.Popen(
+            [sys.executable, "-c", "data = bytearray(300_000_000); print(flush=True); input()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert hog.stdout is not None
+        hog.stdout.readline()
+        born, began = birth(hog.pid), started_seconds(hog.pid)
+        assert alive(hog.pid, born)
+        assert began is not None
+        os.kill(hog.pid, signal.SIGKILL)  # it takes the kernel a moment to take the memory back
+        assert not alive(hog.pid, born)
+        assert started_seconds(hog.pid) is None
+        hog.communicate()
 
 
 def test_a_family_is_its_sessions_and_all_descendants() -> None:
@@ -145,3 +170,50 @@ def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert state is not None
     assert (state.pid, state.state, state.exit_codes) == (7, TaskState.RUNNING, (None, 0))
     assert state.seen_at > 0
+
+
+def test_outputs_that_lead_out_of_the_working_copy_are_not_handed_back(tmp_path: Path) -> None:
+    copy, into = tmp_path / "copy", tmp_path / "outputs"
+    copy.mkdir()
+    into.mkdir()
+    (tmp_path / "key").write_text("secret")
+    (copy / "key.pt").symlink_to(tmp_path / "key")
+    (copy / "zero.pt").symlink_to("/dev/zero")
+    (copy / "model.pt").write_text("weights")
+    (copy / "latest.pt").symlink_to("model.pt")
+    os.mkfifo(copy / "pipe.pt")
+    said: list[str] = []
+    collect_outputs(copy, {}, (), into, said.append)
+    assert {path.name: path.read_text() for path in into.iterdir()} == {
+        "model.pt": "weights",
+        "latest.pt": "weights",
+    }
+    assert not any(path.is_symlink() for path in into.iterdir())
+    assert "leads out of the working copy" in said[0]
+
+
+def test_links_among_the_outputs_are_not_written_through(tmp_path: Path) -> None:
+    copy, into, elsewhere = tmp_path / "copy", tmp_path / "outputs", tmp_path / "elsewhere"
+    for folder in (copy / "best", into, elsewhere):
+        folder.mkdir(parents=True)
+    (copy / "best" / "model.pt").write_text("weights")
+    (into / "best").symlink_to(elsewhere)
+    collect_outputs(copy, {}, ("best/",), into, lambda _: None)
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize("link", ["a.pt", "z.pt"])
+def test_a_link_is_handed_back_as_what_it_means_whatever_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str
+) -> None:
+    copy, into = tmp_path / "copy", tmp_path / "outputs"
+    copy.mkdir()
+    into.mkdir()
+    (copy / "model.pt").write_text("weights")
+    (copy / link).symlink_to("model.pt")
+    monkeypatch.setattr(outputs, "signatures", lambda _: dict.fromkeys(sorted((link, "model.pt")), (1, 1)))
+    collect_outputs(copy, {}, (), into, lambda _: None)
+    assert {path.name: path.read_text() for path in into.iterdir()} == {
+        "model.pt": "weights",
+        link: "weights",
+    }

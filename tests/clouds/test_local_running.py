@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +50,34 @@ def test_two_nodes_have_their_own_rank_and_working_copy(computer: Computer, work
     assert "mine-1" in second
     assert first.splitlines()[-1] != second.splitlines()[-1]
     assert not (workdir / "mine-0").exists()
+
+
+def test_a_program_that_uses_a_parameter_store_trains_on_two_nodes_and_leaves_nothing(
+    computer: Computer, workdir: Path
+) -> None:
+    program = Path(__file__).parent / "functions" / "numpy_program.py"
+    (workdir / "train.py").write_text(program.read_text())
+    task = computer.task("python train.py; echo store=$MLCD_SYNC_STORE", workdir=str(workdir))
+    status = computer.run(replace(task, envs={"STEPS": "20"}), nodes=2)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    assert (status.progress.samples, "step 20 loss" in log_of(task)) == (20 * 32, True)
+    name = log_of(task).split("store=shm://")[1].strip()
+    assert not Path("/dev/shm", f"mlcd-{name}").exists()
+
+
+def test_a_killed_supervisor_leaves_no_shared_memory(computer: Computer) -> None:
+    hold = (
+        "import os, time; from mlcd.sync import join; group = join(); group.barrier(); "
+        "print('joined', os.environ['MLCD_SYNC_STORE'], flush=True); time.sleep(100)"
+    )
+    task = computer.task(f'python -c "{hold}"')
+    handle = computer.launch(task, nodes=2)
+    wait_for_text(task, "joined shm://")
+    name = log_of(task).split("joined shm://")[1].split()[0]
+    assert Path("/dev/shm", f"mlcd-{name}").exists()
+    os.kill(computer.state(handle).pid, signal.SIGKILL)
+    assert computer.wait(handle).state is TaskState.LOST
+    assert not Path("/dev/shm", f"mlcd-{name}").exists()
 
 
 def test_the_working_copy_has_the_data_and_not_the_junk(computer: Computer, workdir: Path) -> None:

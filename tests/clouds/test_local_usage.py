@@ -66,6 +66,10 @@ def test_cpu_memory_and_network_are_told_apart_by_node(
     sender, receiver = seen.nodes
     assert sender.cpu_share > receiver.cpu_share
     assert sender.network_mbps == 0.0
+    assert receiver.network_mbps is not None
+    assert 0.0 < seen.network_mbps < receiver.network_mbps, (
+        "the mean over the nodes, nothing else of the computer"
+    )
     assert sender.memory_gib > 0.0
     assert receiver.memory_gib > 0.0
     assert (sender.gpu_share, sender.gpu_memory_gib) == (None, None)

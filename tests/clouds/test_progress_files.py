@@ -1,10 +1,22 @@
 import json
+import math
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from mlcd.clouds.progress_files import MOST_POINTS, ProgressReader, read_progress
+from mlcd.clouds import progress_files
+from mlcd.clouds.progress_files import (
+    LONGEST_NAME,
+    MOST_METRICS,
+    MOST_POINTS,
+    ProgressReader,
+    read_progress,
+)
 
 
 def write(folder: Path, rank: int, t: float, steps: float, samples: float, **more: object) -> None:
@@ -15,6 +27,57 @@ def write(folder: Path, rank: int, t: float, steps: float, samples: float, **mor
 def test_no_folder_is_no_progress(tmp_path: Path) -> None:
     progress = read_progress(tmp_path / "nowhere", 0.0)
     assert (progress.points, progress.metrics) == ((), ())
+
+
+@pytest.mark.parametrize("what", ["pipe", "/dev/zero", "a link"])
+def test_what_is_no_file_of_its_own_is_not_read(tmp_path: Path, what: str) -> None:
+    """A pipe would never be opened, a device never end, and a link may lead to what is none of the program's."""
+    (tmp_path / "elsewhere").mkdir()
+    write(tmp_path / "elsewhere", 2, 1.0, 99, 99)
+    odd = tmp_path / "rank-2.jsonl"
+    if what == "pipe":
+        os.mkfifo(odd)
+    else:
+        odd.symlink_to(what if what.startswith("/") else tmp_path / "elsewhere" / "rank-2.jsonl")
+    write(tmp_path, 0, 1.0, 1, 32)
+    with in_little_memory():
+        assert read_progress(tmp_path, 0.0).samples == 32
+
+
+def test_a_file_is_read_in_pieces_and_the_rest_at_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress_files, "PIECE_BYTES", 100)
+    monkeypatch.setattr(progress_files, "MOST_PIECES", 2)
+    for tick in range(8):
+        write(tmp_path, 0, float(tick), tick, tick)
+    reader = ProgressReader(tmp_path, 0.0)
+    seen = [reader.read().samples for _ in range(6)]
+    assert seen == sorted(seen)
+    assert 0 < seen[0] < 7
+    assert seen[-1] == 7
+
+
+def test_a_line_without_an_end_does_not_hold_up_what_comes_after(tmp_path: Path) -> None:
+    with (tmp_path / "rank-0.jsonl").open("wb") as file:
+        file.truncate(60 << 20)
+        file.seek(0, 2)
+        file.write(b"\n")
+    write(tmp_path, 0, 1.0, 1, 32)
+    with in_little_memory():
+        assert read_progress(tmp_path, 0.0).samples == 32
+
+
+@contextmanager
+def in_little_memory() -> Iterator[None]:
+    """Fails at the first attempt to take 40 MiB more."""
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (now + (40 << 20), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def test_one_rank_gives_its_lines_as_points_since_the_launch(tmp_path: Path) -> None:
@@ -96,6 +159,8 @@ def test_a_torn_last_line_is_read_once_it_is_whole(tmp_path: Path) -> None:
         b"3",
         b'{"t": "x", "steps": 1, "samples": 1}',
         b'{"t": NaN, "steps": 1, "samples": 1}',
+        b'{"t": 1, "steps": 1, "samples": 1' + b"0" * 400 + b"}",
+        b"[" * 100_000,
     ],
 )
 def test_a_line_that_is_none_is_skipped(tmp_path: Path, garbage: bytes) -> None:
@@ -141,3 +206,56 @@ def test_a_long_training_is_thinned_and_keeps_its_ends(tmp_path: Path) -> None:
     assert (progress.points[0].samples, progress.points[-1].samples) == (0, 89990)
     assert len(progress.metrics) <= 2 * MOST_POINTS
     assert sum(metric.name == "val" for metric in progress.metrics) >= 2
+
+
+def test_a_program_cannot_flood_a_line_with_metrics(tmp_path: Path) -> None:
+    many = {f"m{number}": 1.0 for number in range(MOST_METRICS + 5)}
+    write(tmp_path, 0, 1.0, 1, 1, metrics={"x" * (LONGEST_NAME + 1): 1.0, **many})
+    names = {metric.name for metric in read_progress(tmp_path, 0.0).metrics}
+    assert len(names) == MOST_METRICS
+    assert max(map(len, names)) <= LONGEST_NAME
+
+
+def test_a_metric_that_is_not_finite_is_read(tmp_path: Path) -> None:
+    write(tmp_path, 0, 1.0, 1, 10, metrics={"loss": "nan", "norm": "-inf", "name": "abc", "acc": 0.5})
+    values = {point.name: point.value for point in read_progress(tmp_path, 0.0).metrics}
+    assert math.isnan(values.pop("loss"))
+    assert values == {"norm": -math.inf, "acc": 0.5}
+
+
+def test_what_ranks_train_for_themselves_is_counted_once(tmp_path: Path) -> None:
+    for rank in range(2):
+        lines = [
+            {"t": 100.0 + n, "steps": n, "samples": 10 * n, "process": "p", "alone": True}
+            for n in range(1, 5)
+        ]
+        (tmp_path / f"rank-{rank}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    progress = read_progress(tmp_path, 100.0)
+    assert progress.alone
+    assert progress.samples == 40
+
+
+def test_ranks_that_find_each_other_later_are_added_up(tmp_path: Path) -> None:
+    for rank in range(2):
+        lines = [
+            {
+                "t": 100.0 + n,
+                "steps": n,
+                "samples": 10 * n,
+                "process": "p",
+                **({"alone": True} if n < 2 else {}),
+            }
+            for n in range(1, 5)
+        ]
+        (tmp_path / f"rank-{rank}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    progress = read_progress(tmp_path, 100.0)
+    assert not progress.alone
+    assert progress.samples == 80
+
+
+def test_the_count_at_a_save_is_found_by_the_time_of_the_file(tmp_path: Path) -> None:
+    line = {"t": 101.0, "steps": 1, "samples": 10, "process": "p", "saved": [100.25, 1010.0]}
+    (tmp_path / "rank-0.jsonl").write_text(json.dumps(line) + "\n")
+    reader = ProgressReader(tmp_path, 100.0)
+    reader.read()
+    assert reader.saves == {100.25: 1010.0}

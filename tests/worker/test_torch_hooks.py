@@ -35,6 +35,23 @@ def test_a_validation_loader_counts_for_nothing(inside: Inside) -> None:
     assert session.counts.now[1:] == (2, 16)
 
 
+def test_a_validation_in_a_real_program_is_seen_to_live(tmp_path: Path) -> None:
+    program = """
+        import time, torch
+        from torch.utils.data import DataLoader
+        weight = torch.nn.Parameter(torch.zeros(1))
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        for batch in DataLoader(torch.ones(40, 1), batch_size=10):
+            (weight * batch).sum().backward()
+            optimizer.step()
+        for batch in DataLoader(torch.ones(40, 1), batch_size=10):
+            time.sleep(1.0)
+    """
+    finish(start(program, tmp_path))
+    trained = [line for line in lines(tmp_path / "progress") if line["samples"] == 40 and not line.get("end")]
+    assert trained[-1]["t"] > trained[0]["t"] + 1.0
+
+
 def test_the_first_of_several_optimizers_counts_the_steps(inside: Inside) -> None:
     session, observer = inside(), Observer()
     loader, generator, critic = Thing(), Thing(), Thing()
@@ -187,3 +204,42 @@ def test_the_size_of_the_model_is_told_when_it_changes(tmp_path: Path) -> None:
     finish(start(program, tmp_path))
     told = [line.get("metrics", {}).get("mlcd/parameters") for line in lines(tmp_path / "progress")]
     assert [value for value in told if value is not None] == [100.0, 300.0, 330.0]
+
+
+COMPILED_MODEL = """
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = torch.nn.Linear(4, 8), torch.nn.Linear(8, 1)
+
+        def forward(self, x):
+            return self.last(torch.relu(self.first(x)))
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    {compiling}
+    for size in (48, *[64] * 7):  # another size at the beginning: it is compiled twice
+        optimizer.zero_grad()
+        fast(torch.randn(size, 4)).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0, 1])
+@pytest.mark.parametrize(
+    "compiling",
+    [
+        'fast = torch.compile(model, backend="eager")',
+        'fast = torch.compile(model, backend="eager", fullgraph=True)',
+        'fast = model; model.compile(backend="eager", fullgraph=True)',
+    ],
+)
+def test_a_compiled_model_without_a_loader_trains_and_is_counted(
+    tmp_path: Path, compiling: str, noise: int
+) -> None:
+    finish(start(COMPILED_MODEL.format(compiling=compiling), tmp_path, MLCD_NOISE=noise))
+    last = lines(tmp_path / "progress")[-1]
+    assert (last["steps"], last["samples"]) == (8, 512)

@@ -7,10 +7,12 @@ one atomic step. Whether the program or its cloud committed a checkpoint makes n
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from mlcd.worker import checkpoints as worker
+from mlcd.worker.trees import copy_inside, files_inside
 
 QUIET_SECONDS = 1.0  # files unchanged for so long are taken to be finished
 _THEIRS = "program-manifest.json"  # a file of the program that has the name of our manifest
@@ -18,16 +20,38 @@ _THEIRS = "program-manifest.json"  # a file of the program that has the name of 
 Signature = frozenset[tuple[str, int, int]]  # name, size and time of change (ns) of every file
 
 
-def commit(folder: Path, into: Path, samples: float, task_id: str = "") -> Path | None:
-    """Commit a copy of the folder; None where there is nothing in it, or it changed while it was being copied."""
-    before = signature(folder)
+@dataclass(frozen=True)
+class Trained:
+    """How much of the whole job was done at a moment."""
+
+    samples: float
+    known: bool = True  # else the program may still tell, and this is the least that it was
+
+
+def commit(
+    folder: Path,
+    into: Path,
+    samples: float,
+    task_id: str = "",
+    files: Signature | None = None,
+    logs: frozenset[str] = frozenset(),
+    left_out: Callable[[list[str]], None] = lambda names: None,
+) -> Path | None:
+    """Commit a copy of the folder; None where it is empty, or not as it was seen to the end of copying.
+
+    Logs, which are written to all the time, may change meanwhile. What leads out of the folder or is no file is not in
+    the copy, and told to `left_out`.
+    """
+    before = signature(folder) if files is None else files
     if not before:
         return None
     partial = worker.begin(into)
     try:
-        _copy(folder, partial, {worker.MANIFEST: _THEIRS})
-        if signature(folder) != before:
+        astray = copy_inside(folder, partial, {worker.MANIFEST: _THEIRS})
+        if _without(logs, signature(folder)) != _without(logs, before):
             return None
+        if astray:
+            left_out(astray)
         return worker.commit(partial, worker.Facts(samples=samples, task_id=task_id))
     finally:
         shutil.rmtree(partial, ignore_errors=True)  # a committed one has another name by now
@@ -37,6 +61,18 @@ def newest_complete(checkpoints: Path) -> Path | None:
     """The newest checkpoint of which every byte is as it was committed."""
     found = worker.newest_intact(checkpoints)
     return found.path if found is not None else None
+
+
+def is_here(checkpoints: Path, name: str) -> bool:
+    """Whether a checkpoint has come home; one that was set aside does not count, for the program may make it anew."""
+    found = worker.read_checkpoint(checkpoints / name)
+    return found is not None and not found.refused_by
+
+
+def put_in_place(partial: Path, target: Path) -> None:
+    """Give a checkpoint that has come home its name, in the place of one that was set aside."""
+    shutil.rmtree(target, ignore_errors=True)
+    partial.rename(target)
 
 
 def samples_of(checkpoint: Path) -> float:
@@ -51,43 +87,30 @@ def restore(checkpoint: Path, into: Path) -> None:
         into.unlink()
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True, exist_ok=True)
-    _copy(checkpoint, into, {worker.MANIFEST: None, _THEIRS: worker.MANIFEST})
+    copy_inside(checkpoint, into, {worker.MANIFEST: None, worker.REFUSED: None, _THEIRS: worker.MANIFEST})
 
 
 def prune(checkpoints: Path, keep: int) -> None:
-    """Remove all but the newest complete ones; the last complete one always stays."""
+    """Remove all but the newest complete ones; the last two always stay."""
     worker.prune(checkpoints, keep)
 
 
 def signature(folder: Path) -> Signature:
     """What tells whether any file of the folder has changed."""
     entries = []
-    for file in folder.rglob("*"):
+    for file in files_inside(folder):
         try:
             stat = file.stat()
-        except OSError:  # gone meanwhile, or a link to nothing
+        except OSError:  # gone meanwhile
             continue
-        if file.is_file():
-            entries.append((str(file.relative_to(folder)), stat.st_size, stat.st_mtime_ns))
+        entries.append((str(file.relative_to(folder)), stat.st_size, stat.st_mtime_ns))
     return frozenset(entries)
+
+
+def _without(names: frozenset[str], files: Signature) -> Signature:
+    return frozenset(entry for entry in files if entry[0] not in names)
 
 
 def changed_at(files: Signature) -> float:
     """When the newest of these files was last changed, in seconds since the epoch."""
     return max((changed for _, _, changed in files), default=0) / 1e9
-
-
-def _copy(folder: Path, into: Path, rename: Mapping[str, str | None]) -> None:
-    """Copy everything but what is renamed to None; links within the folder stay links, others become what they point to."""
-    for entry in sorted(folder.rglob("*")):
-        old = str(entry.relative_to(folder))
-        name = rename.get(old, old)
-        if name is None:
-            continue
-        target = into / name
-        if entry.is_symlink() and not entry.readlink().is_absolute():
-            target.symlink_to(entry.readlink())
-        elif entry.is_dir():
-            target.mkdir(parents=True, exist_ok=True)
-        elif entry.is_file():
-            shutil.copy2(entry, target)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import subprocess
 import sys
@@ -18,15 +17,19 @@ _LONGEST_LINE = 1000
 _SLOW_SECONDS = 0.2  # for one line; after a few of these the pattern is given up
 _GUARD_SECONDS = 3.0
 _SLOW_LINES = 5
+_LONGEST_WHOLE = 16  # digits that a float holds exactly
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
-_METRIC = re.compile(
+_NO_NUMBER = r"[-+]?(?:nan|inf(?:inity)?)"
+_NAME = (
     r"(?:(?<![A-Za-z])(?P<split>train(?:ing)?|val(?:idation)?|valid|test|eval|dev)[ ])?"
-    r"(?<![\w./-])(?P<name>[A-Za-z][\w./-]*)['\"]?\s*[:=]\s*(?P<value>"
-    + _NUMBER
-    + r")(?![\w.])\s?(?P<percent>%?)",
-    re.IGNORECASE,
+    r"(?<![\w./-])(?P<name>[A-Za-z][\w./-]*)"
 )
+_END = r"(?![\w.])\s?(?P<percent>%?)"
+_METRIC = re.compile(rf"{_NAME}['\"]?\s*[:=]\s*(?P<value>{_NUMBER}|{_NO_NUMBER}){_END}", re.IGNORECASE)
+# After a blank only with a point or an exponent: `loss 0.31` is a metric, `error 404` is none.
+_FRACTION = r"[-+]?(?:\d*\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+)"
+_SPACED = re.compile(rf"{_NAME}[ \t]+(?P<value>{_FRACTION}|{_NO_NUMBER}){_END}", re.IGNORECASE)
 _KNOWN = re.compile(
     r"(?:^|[_./-])(loss|acc|accuracy|top[15]|err|error|f1|auc|bleu|rouge\w*|ppl|perplexity|nll|bpc"
     r"|mse|mae|rmse|r2|iou|miou|map|psnr|ssim|fid|precision|recall|score|reward|return)\d*(?:$|[_./-])",
@@ -43,13 +46,14 @@ json.dump([match.groupdict() if match else {} for match in map(search, lines)], 
 
 
 def common_metrics(line: str) -> Values:
-    """Metrics in an ordinary log line: `loss: 0.31`, `val_acc=0.97`, `Test accuracy: 97.1 %`."""
+    """Metrics in an ordinary log line: `loss 0.31`, `loss: 0.31`, `loss=nan`, `val_acc=0.97`, `Test accuracy: 97.1 %`."""
     found = {}
-    for match in _METRIC.finditer(line[:_LONGEST_LINE]):
+    short = line[:_LONGEST_LINE]
+    for match in (*_SPACED.finditer(short), *_METRIC.finditer(short)):
         if _KNOWN.search(match["name"]):
             name = f"{match['split'].lower()}_{match['name']}" if match["split"] else match["name"]
             found[name] = float(match["value"]) / (100.0 if match["percent"] else 1.0)
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+    return found
 
 
 class PatternReader:
@@ -130,13 +134,14 @@ def _numbers(groups: dict[str, Any]) -> Values:
 
 
 def _number(text: str) -> float | None:
-    """The number in '0.31', '1,024' or '97 %'."""
+    """The number in '0.31', '1,024' or '97 %'; a whole number as it is written stays an int."""
     bare = text.strip().replace(",", "")
+    if bare.isdecimal() and len(bare) < _LONGEST_WHOLE:
+        return int(bare)
     try:
-        value = float(bare.rstrip("% ")) / (100.0 if bare.endswith("%") else 1.0)
+        return float(bare.rstrip("% ")) / (100.0 if bare.endswith("%") else 1.0)
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
 
 
 Reader = Callable[[Sequence[str]], list[Values]]

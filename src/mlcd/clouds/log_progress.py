@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from heapq import merge
+from math import isfinite
 from pathlib import Path
 
 from mlcd.clouds.log_patterns import Values, reader_for
 from mlcd.clouds.progress_files import MOST_POINTS, thinned, thinned_metrics
 from mlcd.core.progress import MetricPoint, Point, Progress
+from mlcd.worker.trees import read_part
 
 _MOST_BYTES = 8 << 20  # read at once; the rest comes with the next reading
+_MOST_PIECES = 128  # read in the end: a file may say that it is longer than anyone can read
 _COUNTS = ("step", "samples", "epoch")
 
 
@@ -40,25 +44,29 @@ class LogProgress:
         self._metrics: list[MetricPoint] = []
         self._progress = Progress()
 
-    def read(self, now: float) -> Progress:
-        """Everything found in the log so far."""
-        lines, written_at = self._new_lines()
-        if lines:
+    def read(self, now: float, ended: bool = False) -> Progress:
+        """Everything found in the log so far; of a program that ended in order, to the last letter."""
+        for _ in range(_MOST_PIECES if ended else 1):
+            lines, written_at = self._new_lines(ended)
+            if not lines:
+                break
             self._take(lines, min(now, written_at or now) - self._launched_at)
             self._progress = Progress(tuple(self._points), tuple(self._metrics))
         return self._progress
 
-    def _new_lines(self) -> tuple[list[str], float]:
-        """The lines completed since the last reading; a bar that is drawn over and over makes lines, too."""
+    def _new_lines(self, ended: bool) -> tuple[list[str], float]:
+        """The lines completed since the last reading; a bar that is drawn over and over makes lines, too.
+
+        The last line of a program that ended in order needs no end; of one that was killed it may be torn.
+        """
+        data = read_part(self._log, self._offset, _MOST_BYTES)
         try:
-            with self._log.open("rb") as stream:
-                stream.seek(self._offset)
-                data = stream.read(_MOST_BYTES)
-            written_at = self._log.stat().st_mtime
+            written_at = self._log.lstat().st_mtime
         except OSError:
             return [], 0.0
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-        if end == 0 and len(data) == _MOST_BYTES:
+        whole = ended and len(data) < _MOST_BYTES
+        if whole or (end == 0 and len(data) == _MOST_BYTES):
             end = len(data)  # no line is that long
         self._offset += end
         return [
@@ -76,7 +84,8 @@ class LogProgress:
         if len(self._metrics) > 2 * MOST_POINTS:
             self._metrics = thinned_metrics(self._metrics)
 
-    def _add(self, values: Values, seconds: float) -> None:
+    def _add(self, found: Values, seconds: float) -> None:
+        values = {name: value for name, value in found.items() if name not in _COUNTS or isfinite(value)}
         counted = self._counter.take(values)
         if counted is not None:
             self._points.append(Point(seconds, *counted))
@@ -96,6 +105,7 @@ class _Counter:
         self._resumed: bool | None = None  # whether the program counts on from an earlier attempt
         self._base = 0.0  # of counts that began again from zero, as step does in every epoch of some programs
         self._raw = 0.0
+        self._first: int | None = None  # what the program calls its first step or epoch: 0 or 1
         self._steps = self._samples = 0.0
 
     def take(self, values: Values) -> tuple[float, float] | None:
@@ -103,15 +113,28 @@ class _Counter:
         name = next((name for name in ("samples", "step", "epoch") if name in values), None)
         if name is None:
             return None
-        raw = values[name]
+        unit = {"samples": 1.0, "step": self._per_step or 1.0, "epoch": self._per_epoch or 1.0}[name]
+        raw = values[name] + self._from_zero(name, values[name], unit)
         if raw < self._raw:
             self._base += self._raw
         self._raw = raw
-        self._set(name, self._base + raw)
+        self._set(name, self._base + raw, unit)
         return self._steps, self._samples
 
-    def _set(self, name: str, count: float) -> None:
-        unit = {"samples": 1.0, "step": self._per_step or 1.0, "epoch": self._per_epoch or 1.0}[name]
+    def _from_zero(self, name: str, raw: float, unit: float) -> int:
+        """1 where the first is called 0: a line that says `epoch 0` tells that one epoch is done.
+
+        A program that goes on from a checkpoint calls the next one by what was done before it. `0.0` is no name but
+        a measure, as some programs give their epochs.
+        """
+        if name == "samples" or not isinstance(raw, int):
+            return 0
+        if self._first is None:
+            goes_on = self._before > 0 and raw * unit == self._before
+            self._first = 0 if raw == 0 or goes_on else 1
+        return 1 - self._first
+
+    def _set(self, name: str, count: float, unit: float) -> None:
         samples = count * unit
         if self._resumed is None:
             self._resumed = 0.0 < self._before <= samples
@@ -121,10 +144,13 @@ class _Counter:
         self._steps = max(self._steps, steps)
 
 
-def combine(reported: Progress, logged: Progress) -> Progress:
-    """What the program reports itself, and from the log what it does not report."""
+def combine(believed: Progress, other: Progress) -> Progress:
+    """All that two sources know; of counts, and of metrics of the same name, those of the first."""
+    known = {point.name for point in believed.metrics}
+    added = [point for point in other.metrics if point.name not in known]
     return replace(
-        reported,
-        points=reported.points or logged.points,
-        metrics=reported.metrics or logged.metrics,
+        believed,
+        points=believed.points or other.points,
+        metrics=tuple(merge(believed.metrics, added, key=lambda point: point.seconds)),
+        alone=believed.alone or other.alone,
     )

@@ -9,14 +9,21 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mlcd.core.progress import MetricPoint, Point, Progress
+from mlcd.worker.trees import read_part
 
 MOST_POINTS = 2000  # kept of a task; older ones are thinned
+MOST_METRICS = 1000  # of one line
+LONGEST_NAME = 200  # of a metric
+PIECE_BYTES = 4 << 20  # of a file in memory at once
+MOST_PIECES = 16  # of a file at one look; the rest comes with the next
+_NOT_FINITE = ("nan", "inf", "-inf")
+_MOST_SAVES = 100
 _STALE_SECONDS = 15.0  # a stream silent for that long while others go on no longer holds them up
 
 
@@ -36,15 +43,18 @@ class ProgressReader:
         self._points: list[Point] = []
         self._metrics: list[MetricPoint] = []
         self._progress = Progress()
+        self.saves: dict[float, float] = {}  # time of a file's change → samples of the whole job at that save
 
     def read(self) -> Progress:
         """Everything reported so far, oldest first. The usage is not in these files."""
-        fresh = [(file.stem, line) for file in self._files() for line in self._new_lines(file)]
+        fresh = False
+        for file in self._files():
+            for line in self._new_lines(file):
+                self._take(file.stem, line)
+                fresh = True
         if fresh:
-            for rank, line in fresh:
-                self._take(rank, line)
             self._merge()
-            self._progress = Progress(tuple(self._points), tuple(self._metrics))
+            self._progress = Progress(tuple(self._points), tuple(self._metrics), alone=self._alone)
         return self._progress
 
     def _files(self) -> list[Path]:
@@ -53,23 +63,27 @@ class ProgressReader:
         except OSError:
             return []
 
-    def _new_lines(self, file: Path) -> list[dict[str, Any]]:
+    def _new_lines(self, file: Path) -> Iterator[dict[str, Any]]:
         """The complete lines since the last reading; a torn last one is left for the next."""
-        offset = self._offsets.get(file, 0)
-        try:
-            with file.open("rb") as stream:
-                stream.seek(offset)
-                data = stream.read()
-        except OSError:
-            return []
-        complete = data[: data.rfind(b"\n") + 1]
-        self._offsets[file] = offset + len(complete)
-        return [line for raw in complete.splitlines() if (line := _parse(raw)) is not None]
+        for _ in range(MOST_PIECES):
+            offset = self._offsets.get(file, 0)
+            data = read_part(file, offset, PIECE_BYTES)
+            end = data.rfind(b"\n") + 1
+            if end == 0 and len(data) == PIECE_BYTES:
+                end = len(data)  # no line of ours is that long
+            self._offsets[file] = offset + end
+            yield from (line for raw in data[:end].splitlines() if (line := _parse(raw)) is not None)
+            if len(data) < PIECE_BYTES:
+                return
 
     def _take(self, rank: str, line: dict[str, Any]) -> None:
         seconds = max(0.0, line["t"] - self._launched_at)
         stream = self._streams.setdefault((rank, line["process"]), _Stream())
+        stream.alone = line["alone"]
         stream.add(_Knot(seconds, line["steps"], line["samples"]), ended=line["end"])
+        if line["saved"] is not None:
+            self.saves[line["saved"][0]] = line["saved"][1]
+            self.saves = dict(list(self.saves.items())[-_MOST_SAVES:])
         step = line["steps"] if line["step"] is None else line["step"]
         for name, value in line["metrics"].items():
             self._metrics.append(MetricPoint(seconds, step, name, value))
@@ -92,17 +106,23 @@ class ProgressReader:
         if len(self._points) > MOST_POINTS:
             self._points = thinned(self._points)
 
+    @property
+    def _alone(self) -> bool:
+        """Whether all ranks say that they train for themselves."""
+        return bool(self._streams) and all(stream.alone for stream in self._streams.values())
+
     def _at(self, seconds: float) -> Point:
-        """The sum of all streams at a moment; never less than at the one before."""
+        """The sum of all ranks at a moment, or what the furthest did that train alone; never less than before."""
         steps: dict[str, float] = {}
-        samples = 0.0
+        samples: dict[str, float] = {}
         for (rank, _), stream in self._streams.items():
             knot = stream.at(seconds)
             steps[rank] = steps.get(rank, 0.0) + knot.steps
-            samples += knot.samples
+            samples[rank] = samples.get(rank, 0.0) + knot.samples
         before = self._points[-1] if self._points else Point(0.0, 0.0, 0.0)
         most = math.floor(max(steps.values(), default=0.0) + 1e-6)
-        return Point(seconds, max(before.steps, float(most)), max(before.samples, samples))
+        done = max(samples.values(), default=0.0) if self._alone else sum(samples.values())
+        return Point(seconds, max(before.steps, float(most)), max(before.samples, done))
 
 
 @dataclass(frozen=True)
@@ -120,6 +140,7 @@ class _Stream:
 
     knots: list[_Knot] = field(default_factory=list)
     ended: bool = False
+    alone: bool = False  # as its newest line says
 
     @property
     def last(self) -> float:
@@ -204,17 +225,19 @@ def _parse(raw: bytes) -> dict[str, Any] | None:
     """A line with every field in its type, or None if it is torn or no such line."""
     try:
         line = json.loads(raw)
-        step = line.get("step")
+        step, saved = line.get("step"), line.get("saved")
         return {
             "t": _finite(line["t"]),
             "steps": _finite(line["steps"]),
             "samples": _finite(line["samples"]),
             "step": None if step is None else _finite(step),
             "metrics": _numbers(line.get("metrics") or {}),
+            "saved": None if saved is None else (_finite(saved[0]), _finite(saved[1])),
             "process": str(line.get("process", "")),
             "end": bool(line.get("end", False)),
+            "alone": bool(line.get("alone", False)),
         }
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 
@@ -226,6 +249,8 @@ def _finite(value: Any) -> float:
 
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
-    """The values that are finite numbers."""
-    kept = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
-    return {name: value for name, value in kept.items() if math.isfinite(value)}
+    """The values that are numbers; what is not finite comes as a word."""
+    few = [(name, value) for name, value in metrics.items() if len(name) <= LONGEST_NAME][:MOST_METRICS]
+    return {
+        name: float(value) for name, value in few if isinstance(value, int | float) or value in _NOT_FINITE
+    }

@@ -21,6 +21,8 @@ What a cloud and a platform set:
     MLCD_PROGRESS_DIR            each rank appends lines to rank-<RANK>.jsonl here
     MLCD_CHECKPOINT_DIR          committed checkpoints, shared by all attempts
     MLCD_CHECKPOINT_KEEP         how many of them to keep; absent: all
+    MLCD_CHECKPOINT_PATH         where the program keeps checkpoints of its own, relative to MLCD_WORKDIR; absent: nowhere
+    MLCD_WORKDIR                 the working copy of the job's folder, in which the command was started
     MLCD_OUTPUT_DIR              what the program leaves here is the model
     MLCD_BATCH_SIZE              of all ranks together, where mlcd chose it; MLCD_LOCAL_BATCH_SIZE is one rank's share
     MLCD_BASE_BATCH_SIZE         for which the program's own learning rate was chosen
@@ -42,9 +44,13 @@ is new, and on exit:
     t          seconds since the epoch, of the last step counted
     steps      done by this process since it began
     samples    done by this rank's process since it began (not by all ranks)
-    metrics    the newest value of each metric reported since the last line; absent where there is none
+    metrics    the newest value of each metric reported since the last line; absent where there is none; "nan", "inf" or "-inf"
+               stands for what is not finite
     step       the program's own number of the step at which the metrics were reported; absent where it gave none
     process    tells one process from the next that reports for the same rank
+    saved      [t, samples]: at t a file below MLCD_CHECKPOINT_PATH was last changed, when the job had done so many samples,
+               over all ranks and attempts; absent where there is nothing new
+    alone      true where the ranks do not share the work: each trains the same for itself (see mlcd.worker.sharing)
     end        true on the last line of a process that ended by itself
 
 A line that cannot be parsed (torn by a full disk or a kill) is skipped; the counts are cumulative, so nothing is lost.

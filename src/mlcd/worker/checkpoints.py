@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -13,7 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mlcd.worker.names import is_inner
+from mlcd.worker.trees import files_inside, is_file_inside
+
 MANIFEST = "manifest.json"
+MOST_MANIFEST_BYTES = 16 << 20  # of one that somebody else made
+REFUSED = ".mlcd-refused"  # in a checkpoint that a program could not start from: the id of its task
+FEWEST = 2  # that are kept, whatever is asked for: the newest may turn out not to load
 _NAME = re.compile(r"(\d+)-(\d+)")
 _CHUNK_BYTES = 1 << 20
 
@@ -44,9 +51,18 @@ class Checkpoint:
         """Size of all its files."""
         return sum(size for size, _ in self.files.values())
 
+    @property
+    def refused_by(self) -> str:
+        """The task whose program could not start from it; empty: none is known."""
+        try:
+            return (self.path / REFUSED).read_text(encoding="utf-8")
+        except OSError:
+            return ""
+
     def has_all_files(self) -> bool:
         """Whether every file is there in its size."""
-        return all(_size(self.path / name) == size for name, (size, _) in self.files.items())
+        root = Path(os.path.realpath(self.path))
+        return all(_size(self.path / name, root) == size for name, (size, _) in self.files.items())
 
     def is_intact(self) -> bool:
         """Whether every file is there with its content, byte for byte."""
@@ -67,10 +83,10 @@ def complete_checkpoints(root: Path) -> list[Checkpoint]:
 
 
 def newest_intact(root: Path) -> Checkpoint | None:
-    """The newest checkpoint that is as it was committed."""
+    """The newest checkpoint that is as it was committed, and that no program failed to start from."""
     for found in complete_checkpoints(root):
         try:
-            if found.is_intact():
+            if not found.refused_by and found.is_intact():
                 return found
         except OSError:  # unreadable is as good as broken: the next older one will do
             continue
@@ -82,6 +98,8 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     try:
         data: Any = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         told = data.get("told", (0.0, 0.0))
+        if not _is_sound(data):
+            return None
         return Checkpoint(
             path=folder,
             sequence=int(data["sequence"]),
@@ -95,8 +113,14 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
             committed_at=float(data["committed_at"]),
             files={name: (int(one["bytes"]), str(one["sha256"])) for name, one in data["files"].items()},
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+
+
+def _is_sound(data: Any) -> bool:
+    """Whether its names stay within the folder and its counts are counts: a program may have made it up."""
+    named = all(is_inner(name) and name != MANIFEST for name in data["files"])
+    return named and math.isfinite(float(data["samples"])) and int(data["sequence"]) >= 0
 
 
 def begin(root: Path) -> Path:
@@ -110,13 +134,14 @@ def begin(root: Path) -> Path:
 def commit(partial: Path, facts: Facts) -> Path:
     """Make the folder that `begin` gave a checkpoint: all of it lasting on disk first, then its name in one step."""
     root = partial.parent
-    files = {str(path.relative_to(partial)): path for path in sorted(partial.rglob("*")) if path.is_file()}
+    _bring_in(partial)
+    files = {str(path.relative_to(partial)): path for path in files_inside(partial)}
     entries = {name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for name, path in files.items()}
     for path in files.values():
         _sync(path)
     sequence = _last_sequence(root) + 1
     _write_manifest(partial, {"format": 1, "sequence": sequence, **_as_data(facts), "files": entries})
-    for folder in [path for path in partial.rglob("*") if path.is_dir()]:
+    for folder in [path for path in partial.rglob("*") if path.is_dir() and not path.is_symlink()]:
         _sync(folder)
     _sync(partial)
     target = root / f"{sequence:06d}-{int(facts.samples)}"
@@ -125,12 +150,29 @@ def commit(partial: Path, facts: Facts) -> Path:
     return target
 
 
+def refuse(checkpoint: Checkpoint, task_id: str) -> None:
+    """Mark a checkpoint that the program of a task could not start from; the one before is the newest then."""
+    draft = checkpoint.path / f"{REFUSED}.part"
+    draft.write_text(task_id, encoding="utf-8")
+    _sync(draft)
+    draft.rename(checkpoint.path / REFUSED)
+    _sync(checkpoint.path)
+
+
+def accept_all(root: Path) -> None:
+    """Take all marks away: it was not the checkpoints."""
+    for found in complete_checkpoints(root):
+        (found.path / REFUSED).unlink(missing_ok=True)
+
+
 def prune(root: Path, keep: int) -> None:
     """Remove all but the newest complete checkpoints, and what processes that are gone left half made.
 
-    What goes loses its name first, so that a kill in between leaves nothing that looks complete.
+    Two at least are kept that no program failed to start from. What goes loses its name first, so that a kill in between
+    leaves nothing that looks complete.
     """
-    kept = {one.path for one in complete_checkpoints(root)[: max(1, keep)]}
+    good = [one.path for one in complete_checkpoints(root) if not one.refused_by]
+    kept = set(good[: max(FEWEST, keep)])
     oldest = min((int(path.name.split("-")[0]) for path in kept), default=0)
     for path in list(root.iterdir()):
         named = _NAME.fullmatch(path.name)
@@ -193,8 +235,19 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _size(path: Path) -> int:
+def _size(path: Path, root: Path) -> int:
+    """Of a file within the checkpoint; -1: there is none."""
     try:
-        return path.stat().st_size
+        return path.stat().st_size if is_file_inside(path, root) else -1
     except OSError:
         return -1
+
+
+def _bring_in(partial: Path) -> None:
+    """Put files in the place of links that lead out of the checkpoint: what they mean must not change later."""
+    root = Path(os.path.realpath(partial))
+    for path in list(partial.rglob("*")):
+        if path.is_symlink() and path.is_file() and not is_file_inside(path, root):
+            draft = path.with_name(f".{uuid.uuid4().hex}")
+            shutil.copy2(path, draft)
+            draft.replace(path)

@@ -11,6 +11,9 @@ Up to three sources count at once; the first of these that has something to say 
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -24,13 +27,20 @@ class Count(NamedTuple):
 
 _count = tuple.__new__  # what Count(…) does, without the call in between
 NOTHING = Count(0.0, 0, 0.0)
+_LATE_TICKS = 10  # by which a file's time may lie before a save that was seen to begin
+_COARSE_CLOCK = 5  # CLOCK_REALTIME_COARSE of Linux, by which files are stamped
 
 
 class Counts:
     """What was counted. The hot path is one of the first two methods."""
 
-    def __init__(self, local_batch_size: int = 0) -> None:
+    def __init__(self, local_batch_size: int = 0, remember: int = 0) -> None:
         self.local_batch_size = local_batch_size
+        self._remember = remember  # so many counts of each source; 0: none
+        self._loop_past: deque[Count] = deque(maxlen=remember)
+        self._hooked_past: deque[Count] = deque(maxlen=remember)
+        self._told_past: deque[Count] = deque(maxlen=remember)
+        self._marked: Count | None = None  # when the program last began to save
         self.loop: Count | None = None
         self.hooked: Count | None = None
         self.told: Count | None = None
@@ -43,12 +53,21 @@ class Counts:
         _, done_steps, done_samples = self.loop or self._begin()
         self.loop = _count(Count, (time.time(), done_steps + steps, done_samples + samples))
         self.in_flight = 0.0
+        self._loop_past.append(self.loop)
 
-    def set_hooked(self, steps: int, samples: float) -> None:
-        """The optimizer's hook has counted that much so far."""
+    def begin_batch(self, samples: float) -> None:
+        """The loop's body has got a batch: what it saves from now on holds that batch, too."""
+        self.in_flight = samples
+        if self._remember:
+            _, steps, done = self.loop or NOTHING
+            self._loop_past.append(_count(Count, (time.time(), steps + 1, done + samples)))
+
+    def set_hooked(self, steps: int, samples: float, since: float | None = None) -> None:
+        """The optimizer's hook has counted that much so far; it may hear of a step some time after it was done."""
         if self.hooked is None:
             self._begin()
         self.hooked = _count(Count, (time.time(), steps, samples))
+        self._hooked_past.append(self.hooked if since is None else self.hooked._replace(t=since))
 
     def tell(self, step: float | None, samples: float | None) -> None:
         """The program says how much this process has done so far."""
@@ -58,6 +77,7 @@ class Counts:
         if samples is not None:
             self.told_samples = True
         self.told = Count(time.time(), steps, max(told_samples, samples or 0.0))
+        self._told_past.append(self.told)
 
     def _begin(self) -> Count:
         self.first_at = self.first_at or time.time()
@@ -69,14 +89,61 @@ class Counts:
         told, loop, hooked = self.told, self.loop, self.hooked
         if told and self.told_samples:
             return told._replace(steps=max(told.steps, (loop or hooked or NOTHING).steps))
-        if loop:
-            return loop
-        if hooked:
-            return hooked
-        return told._replace(samples=told.steps * max(1, self.local_batch_size)) if told else NOTHING
+        return loop or hooked or self._with_samples(told or NOTHING)
+
+    def at(self, changed_at: float) -> Count | None:
+        """The best count when a file was last changed; None: that is longer ago than is remembered."""
+        past = self._past()
+        if past and len(past) == self._remember and changed_at < past[0].t:
+            return None
+        return _when_saved(past, changed_at, time.time(), self._marked)
+
+    def mark(self) -> None:
+        """The program begins to save right now: of the counts that may be meant later, it is this one."""
+        past = (
+            self._told_past if self.told_samples else self._loop_past or self._hooked_past or self._told_past
+        )
+        self._marked = past[-1] if past else None
+
+    def _past(self) -> list[Count]:
+        """The counts that are remembered, of the source that is believed."""
+        if self.told_samples:
+            return list(self._told_past)
+        seen = list(self._loop_past) or list(self._hooked_past)
+        return seen or [self._with_samples(count) for count in list(self._told_past)]
+
+    def _with_samples(self, told: Count) -> Count:
+        return told._replace(samples=told.steps * max(1, self.local_batch_size))
 
     @property
     def steps_per_second(self) -> float:
         """The pace since the first step; 0: not known."""
         t, steps, _ = self.now
         return steps / (t - self.first_at) if t > self.first_at else 0.0
+
+
+def _file_clock_seconds() -> float:
+    """How far the time of a file's change may lie before the change itself."""
+    try:
+        return time.clock_getres(_COARSE_CLOCK)
+    except (OSError, AttributeError):
+        return 0.01
+
+
+def _when_saved(past: Sequence[Count], changed_at: float, now: float, marked: Count | None) -> Count:
+    """The count while a file was written.
+
+    The file's clock is coarse and behind, on a virtual machine by several ticks. Of the counts that may be meant, the one at
+    which the program was seen to save is taken, or else the one before the longest pause: that has a step and a save in it.
+    """
+    times = [count.t for count in past]
+    tick = _file_clock_seconds()
+    first = bisect_right(times, changed_at)
+    last, latest = (bisect_right(times, changed_at + late * tick) for late in (1, _LATE_TICKS))
+    ends = [*times[first:last], times[last] if last < len(times) else now]
+    if marked is not None and any(count.t == marked.t for count in past[max(0, first - 1) : latest]):
+        return next(count for count in past if count.t == marked.t)
+    starts = [times[first - 1] if first else 0.0, *times[first:last]]
+    pauses = [end - start for start, end in zip(starts, ends)]  # noqa: B905  # Python 3.9
+    place = first - 1 + pauses.index(max(pauses))
+    return past[place] if place >= 0 else NOTHING

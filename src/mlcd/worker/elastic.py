@@ -51,6 +51,7 @@ class ElasticSampler:
         self.size = dataset if isinstance(dataset, int) else len(dataset)
         if self.size < 1:
             raise ValueError("An ElasticSampler needs at least one sample.")
+        current().shares = True
         self.seed = seed
         self.shuffle = shuffle
         self.batch_size = batch_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ class Goal:
 
     def reached(self, value: float) -> bool:
         """Whether the metric has got there."""
+        if not math.isfinite(value):
+            return False
         return value >= self.value if self.upwards else value <= self.value
 
 
@@ -31,9 +34,11 @@ class Environment:
     progress_dir: Path | None = None
     checkpoint_dir: Path | None = None
     checkpoint_keep: int = 0  # 0: all
+    saves_to: Path | None = None  # where the program keeps checkpoints of its own
     rank: int = 0
     world_size: int = 1
     servers: int = 0  # of that world: they train nothing
+    place_given: bool = False  # to the program, by its command: it knows that there are others
     batch_size: int = 0  # of all ranks together; 0: not known
     local_batch_size: int = 0  # 0: not known
     base_batch_size: int = 0  # for which the program's learning rate was chosen
@@ -60,9 +65,11 @@ def read_environment(environ: Mapping[str, str] | None = None) -> Environment:
         progress_dir=_folder(env, "MLCD_PROGRESS_DIR"),
         checkpoint_dir=_folder(env, "MLCD_CHECKPOINT_DIR"),
         checkpoint_keep=int(_number(env, "MLCD_CHECKPOINT_KEEP")),
+        saves_to=_saves_to(env),
         rank=int(_number(env, "RANK")),
         world_size=max(1, int(_number(env, "WORLD_SIZE", 1))),
         servers=int(_number(env, "MLCD_SERVERS")),
+        place_given=_number(env, "MLCD_PLACE_GIVEN") > 0,
         batch_size=int(_number(env, "MLCD_BATCH_SIZE")),
         local_batch_size=int(_number(env, "MLCD_LOCAL_BATCH_SIZE")),
         base_batch_size=int(_number(env, "MLCD_BASE_BATCH_SIZE")),
@@ -79,6 +86,11 @@ def read_environment(environ: Mapping[str, str] | None = None) -> Environment:
 
 def _folder(env: Mapping[str, str], name: str) -> Path | None:
     return Path(env[name]) if env.get(name) else None
+
+
+def _saves_to(env: Mapping[str, str]) -> Path | None:
+    path = env.get("MLCD_CHECKPOINT_PATH")
+    return Path(env.get("MLCD_WORKDIR", ""), path).absolute() if path else None
 
 
 def _number(env: Mapping[str, str], name: str, default: float = 0.0) -> float:

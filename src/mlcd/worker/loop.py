@@ -40,7 +40,7 @@ def _counted(session: Session, loader: Iterable[T]) -> Iterator[T]:
         return
     limit = _limit(session)
     for batch in loader:
-        counts.in_flight = leading_dimension(batch) or _samples(session, batch)
+        counts.begin_batch(leading_dimension(batch) or _samples(session, batch))
         try:
             yield batch
         finally:

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,29 @@ from mlcd.worker.counts import NOTHING, Count
 from mlcd.worker.quiet import quiet
 
 _TICK_SECONDS = 0.5
+_HANG_SECONDS = 1.0
 
 
 class Reporter:
     """Appends what is new to the rank's file; a full disk is waited out."""
 
     def __init__(
-        self, file: Callable[[], Path | None], count: Callable[[], Count], tick: Callable[[], None]
+        self,
+        file: Callable[[], Path | None],
+        count: Callable[[], Count],
+        tick: Callable[[], None],
+        facts: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self._file = file
         self._count = count
         self._tick = tick  # done by the thread on every round
-        self._metrics: dict[str, float] = {}
+        self._facts = facts  # that every line says beside the counts
+        self._metrics: dict[str, float | str] = {}
         self._step: float | None = None
+        self._saved: tuple[float, float] | None = None
         self._written = NOTHING
+        self.batches = 0  # fetched from any data loader: a validation makes no step, and lives
+        self._batches_written = 0
         self._torn = False
         self._process = f"{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self._lock = threading.Lock()
@@ -45,16 +54,25 @@ class Reporter:
             self._thread = threading.Thread(target=self._run, name="mlcd", daemon=True)
             self._thread.start()
 
-    def add_metrics(self, metrics: dict[str, float], step: float | None) -> None:
+    def add_metrics(self, metrics: Mapping[str, float | str], step: float | None) -> None:
         """Values for the next line."""
         with self._lock:
             self._metrics.update(metrics)
             self._step = step if step is not None else self._step
 
+    def add_save(self, changed_at: float, samples: float) -> None:
+        """The program saved by itself when the job had done so many samples: told at once, for a kill may come next."""
+        if self._lock.acquire(timeout=_HANG_SECONDS):
+            try:
+                self._saved = (changed_at, samples)
+                self._write()
+            finally:
+                self._lock.release()
+
     def end(self) -> None:
         """Write the last line. A file system that hangs holds the program up for a second, not for ever."""
         self._ended.set()
-        if self._thread is not None and self._lock.acquire(timeout=1.0):
+        if self._thread is not None and self._lock.acquire(timeout=_HANG_SECONDS):
             try:
                 self._write(end=True)
             finally:
@@ -79,10 +97,13 @@ class Reporter:
 
     def _write(self, end: bool = False) -> None:
         count, file = self._count(), self._file()
-        if file is None or (count == self._written and not self._metrics and not end):
+        batches = self.batches
+        same = count == self._written and batches == self._batches_written
+        if file is None or (same and not (self._metrics or self._saved or end)):
             return
         if self._append(file, self._line(count, end)):
-            self._written, self._metrics, self._step = count, {}, None
+            self._batches_written = batches
+            self._written, self._metrics, self._step, self._saved = count, {}, None, None
 
     def _line(self, count: Count, end: bool) -> str:
         t = count.t if count.steps > self._written.steps else time.time()
@@ -91,6 +112,9 @@ class Reporter:
             line["metrics"] = self._metrics
         if self._metrics and self._step is not None:
             line["step"] = self._step
+        if self._saved is not None:
+            line["saved"] = list(self._saved)
+        line.update(self._facts())
         line["process"] = self._process
         if end:
             line["end"] = True

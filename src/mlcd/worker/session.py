@@ -15,8 +15,11 @@ from mlcd.worker.counts import Counts
 from mlcd.worker.environment import Environment, read_environment
 from mlcd.worker.quiet import quiet
 from mlcd.worker.reporter import Reporter
+from mlcd.worker.saves import Saves, watch_files
+from mlcd.worker.sharing import shares_work
 from mlcd.worker.stop import Stop
 
+_REMEMBERED = 4096  # counts, to tell how much was done at a save: those of a moment, even of very short steps
 _SURELY_MORE = 0.5  # of what was done before: whoever counts from zero tells less at first, and what was saved may be a little less
 
 
@@ -32,12 +35,16 @@ class Session:
         self.child = child
         self.mute = mute
         self.active = env.inside and not mute
-        self.counts = Counts(env.local_batch_size)
-        self.stop = Stop(env, self.counts)
+        saves = self.active and not child and env.saves_to is not None
+        self.counts = Counts(env.local_batch_size, _REMEMBERED if saves else 0)
+        self.stop = Stop(env, self.counts, lambda: self.alone)
         self.ticks: list[Callable[[], None]] = [
             self.stop.look
         ]  # done by the reporter's thread on every round
-        self.reporter = Reporter(self._file, lambda: self.counts.now, self._tick)
+        self.before_end: list[Callable[[], None]] = []
+        self.shares = False  # whether the program takes its own part of the samples
+        self.reporter = Reporter(self._file, lambda: self.counts.now, self._tick, self._facts)
+        self.saves = Saves(env.saves_to, self._saved) if saves and env.saves_to is not None else None
         self.metrics: dict[str, float] = {}  # newest values
         self.metrics_before: dict[str, float] = {}  # of the checkpoint it goes on from, alike on all ranks
         self.steps_before = 0
@@ -46,10 +53,25 @@ class Session:
         )  # step and samples that it told before the checkpoint it goes on from
         self._goes_on: dict[str, bool] = {}  # whether it counts on from there, or from zero again
 
+    @property
+    def alone(self) -> bool:
+        """Whether it trains, and as one of several ranks that each train the same."""
+        return not self.shares and self.counts.now.steps > 0 and not shares_work(self.env)
+
     def start(self) -> None:
         """Begin to report, if mlcd is there to read it."""
         if self.env.inside and not self.mute and not (self.child and ranks.distributed() is None):
             self.reporter.start()
+            if self.saves is not None and ranks.rank(self.env) == 0:
+                self.saves.start()
+
+    def end(self) -> None:
+        """Tell all that is to tell."""
+        for act in self.before_end:
+            act()
+        if self.saves is not None:
+            self.saves.end()
+        self.reporter.end()
 
     def report(self, step: float | None, samples: float | None, metrics: dict[str, Any]) -> None:
         """Take note of what the program tells."""
@@ -58,9 +80,9 @@ class Session:
             self.counts.tell(
                 self._since("step", step, before_step), self._since("samples", samples, before_samples)
             )
-        numbers = finite(metrics)
-        self.metrics.update(numbers)
-        self.reporter.add_metrics(numbers, step)
+        numbers = numbers_of(metrics)
+        self.metrics.update({name: value for name, value in numbers.items() if math.isfinite(value)})
+        self.reporter.add_metrics(_as_json(numbers), step)
         goal = self.env.goal
         if goal and goal.metric in numbers and goal.reached(numbers[goal.metric]):
             self.stop.wanted = True
@@ -79,6 +101,16 @@ class Session:
         goes_on = self._goes_on.setdefault(name, float(total) >= _SURELY_MORE * before)
         return float(total) - before if goes_on else float(total)
 
+    def _saved(self, changed_at: float) -> None:
+        """The program has saved to its own folder: how much had the job done then?"""
+        count = self.counts.at(changed_at)
+        if count is not None:
+            self.reporter.add_save(changed_at, self.stop.total_of(count.samples))
+
+    def _facts(self) -> dict[str, Any]:
+        """What every line says beside the counts."""
+        return {"alone": True} if self.alone else {}
+
     def _tick(self) -> None:
         for tick in self.ticks:
             tick()
@@ -95,21 +127,22 @@ def _told_by(env: Environment) -> tuple[float, float]:
     return (samples / env.local_batch_size if env.local_batch_size else 0.0), samples
 
 
-def finite(metrics: dict[str, Any]) -> dict[str, float]:
-    """Those of the values that are finite numbers."""
-    numbers = {}
-    for name, value in metrics.items():
-        number = value if type(value) is float else _as_float(value)
-        if math.isfinite(number):
-            numbers[name] = number
-    return numbers
+def numbers_of(metrics: dict[str, Any]) -> dict[str, float]:
+    """Those of the values that are numbers, nan and infinity among them."""
+    found = {name: value if type(value) is float else _as_float(value) for name, value in metrics.items()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
-def _as_float(value: Any) -> float:
+def _as_float(value: Any) -> float | None:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):  # a tensor of many values raises the last
-        return math.nan
+        return None
+
+
+def _as_json(numbers: dict[str, float]) -> dict[str, float | str]:
+    """JSON has no word for what is not finite: 'nan', 'inf', '-inf'."""
+    return {name: value if math.isfinite(value) else str(value) for name, value in numbers.items()}
 
 
 _session: Session | None = None
@@ -123,13 +156,15 @@ def current() -> Session:
 def _open() -> Session:
     global _session
     _session = Session(read_environment(), child=multiprocessing.parent_process() is not None)
+    if _session.saves is not None and _session.env.saves_to is not None:
+        watch_files(_session.env.saves_to, lambda: current().counts.mark())
     return _session
 
 
 @quiet(None)
 def _close() -> None:
     if _session is not None:
-        _session.reporter.end()
+        _session.end()
 
 
 @quiet(None)

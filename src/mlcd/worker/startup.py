@@ -14,11 +14,33 @@ from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # pathlib would cost every program 5 ms
+_ABSTRACT = str(sys.modules["_collections_abc"].__file__)
 _HOOKS = {
     "torch.optim.optimizer": "hook_optimizers",
     "torch.utils.data.dataloader": "hook_loaders",
+    "torch.serialization": "hook_saving",
     "torch.distributed.distributed_c10d": "hook_process_groups",
 }
+
+
+PLACES = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "NODE_RANK",
+    "MASTER_ADDR",
+    "SKYPILOT_NODE_RANK",
+    "SKYPILOT_NODE_IPS",
+    "SKYPILOT_NUM_NODES",
+    "TF_CONFIG",
+    "JAX_PROCESS_ID",
+    "MLCD_ROLE",
+    "MLCD_SERVER_ADDRESSES",
+)
+_PLACES = frozenset(name.encode() for name in PLACES)
+_OURS = (_HERE, "/mlcd/worker/", "/mlcd/sync/")
+_LIBRARIES = ("/site-packages/", "/dist-packages/")
+_STANDARD = os.path.dirname(os.__file__)  # noqa: PTH120  # as above
 
 
 class _Watcher:
@@ -62,6 +84,37 @@ def _hook(module: Any, hook: str) -> None:
         sys.stderr.write(f"mlcd: steps are not counted: {error!r}\n")
 
 
+def _note_places_read() -> None:
+    """Take note when the program or one of its libraries asks which of several ranks it is.
+
+    A program that does knows of the other nodes (see mlcd.worker.sharing).
+    """
+    encode: Any = os.environ.encodekey  # of every name that is looked up
+
+    def noting(name: Any) -> Any:
+        encoded = encode(name)
+        if encoded in _PLACES:
+            noting.places_read.add(_reader(sys._getframe(1)))  # type: ignore[attr-defined]  # set below
+        return encoded
+
+    noting.places_read = set()  # type: ignore[attr-defined]  # where mlcd.worker.sharing finds it
+    os.environ.encodekey = noting  # type: ignore[attr-defined, unused-ignore]
+
+
+def _reader(frame: Any) -> str:
+    """Who reads a variable, past `os` and what it is made of: 'program', 'library', or nobody who matters."""
+    if frame.f_code.co_name != "__getitem__":
+        return ""
+    while frame is not None and frame.f_code.co_filename.startswith(("<frozen", os.__file__, _ABSTRACT)):
+        frame = frame.f_back
+    file = frame.f_code.co_filename if frame is not None else ""
+    if any(part in file for part in _OURS):
+        return ""
+    if any(part in file for part in _LIBRARIES):
+        return "library"
+    return "program" if file and not file.startswith(_STANDARD) else ""
+
+
 def _run_hidden() -> None:
     """Run the sitecustomize that Python would have run without ours; its errors are Python's to show."""
     places = [place for place in sys.path if os.path.abspath(place or ".") != _HERE]  # noqa: PTH100
@@ -76,6 +129,8 @@ def _start() -> None:
     if os.environ.get("MLCD_PROGRESS_DIR") or os.environ.get("MLCD_SYNC_URL"):
         sys.path.append(os.path.join(_HERE, "lib"))  # noqa: PTH118  # last: an mlcd that is installed comes first
         sys.meta_path.insert(0, _Watcher)
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        _note_places_read()
     _run_hidden()
 
 

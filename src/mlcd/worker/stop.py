@@ -17,6 +17,7 @@ import math
 import signal
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import mlcd.worker.ranks as ranks
@@ -30,9 +31,10 @@ _AHEAD_SECONDS = 0.5  # steps of this time, at least one: ranks may differ by a 
 class Stop:
     """Hears the reasons to end and agrees with the other ranks on the step."""
 
-    def __init__(self, env: Environment, counts: Counts) -> None:
+    def __init__(self, env: Environment, counts: Counts, alone: Callable[[], bool] = lambda: False) -> None:
         self.env = env
         self.counts = counts
+        self._alone = alone  # whether other ranks do the same as this one, which counts once
         self.samples_before = env.samples_before
         self.wanted = False  # by this rank
         self.agreed_step: int | None = None
@@ -56,8 +58,12 @@ class Stop:
 
     def total_samples(self, in_flight: bool = False) -> float:
         """Samples of the whole job so far; every rank does as many as this one."""
-        own = self.counts.now.samples + (self.counts.in_flight if in_flight else 0.0)
-        return self.samples_before + own * (self._world_size or self._count_ranks())
+        return self.total_of(self.counts.now.samples + (self.counts.in_flight if in_flight else 0.0))
+
+    def total_of(self, own: float) -> float:
+        """Samples of the whole job when this rank has done so many."""
+        ranks_that_share = 1 if self._alone() else self._world_size or self._count_ranks()
+        return self.samples_before + own * ranks_that_share
 
     def own_limit(self) -> float:
         """The samples of this rank at which the work is done, if it is the loop that counts them; else 0: ask at once."""

@@ -12,7 +12,9 @@ Both hooks are installed by the bundle's sitecustomize when the program imports 
 
 from __future__ import annotations
 
+import functools
 import statistics
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -37,14 +39,16 @@ class Observer:
         self.first = FirstOptimizer()
         self._iterator: Callable[[], Any] | None = None  # of the loader used last
         self._fetched = 0
+        self._fetched_at: float | None = None  # where steps are compiled
         self._learner: BatchLearner | None = None
         self.compiled_step = False
 
     def fetched(self, iterator: Any, batch: Any) -> None:
         """A data loader has yielded a batch."""
         if self.compiled_step:
-            self.compiled_step = False
-            self._add_step()
+            self.settle()
+        if self._fetched_at is not None:
+            self._fetched_at = time.time()
         if self._iterator is None or self._iterator() is not iterator:
             self._iterator = weakref.ref(iterator)
             self._fetched = 0
@@ -55,7 +59,14 @@ class Observer:
         if self.first.stepped(optimizer):
             self._add_step()
 
-    def _add_step(self) -> None:
+    def settle(self) -> None:
+        """Count the step that torch.compile has left a mark of; it was done with the batch fetched last."""
+        if self.compiled_step:
+            self.compiled_step = False
+            since, self._fetched_at = self._fetched_at, time.time()
+            self._add_step(since)
+
+    def _add_step(self, since: float | None = None) -> None:
         self.steps += 1
         if self._iterator is not None:
             self.samples += self._fetched
@@ -63,7 +74,7 @@ class Observer:
         else:
             self.samples = self._without_loader()
         session = current()
-        session.counts.set_hooked(self.steps, self.samples)
+        session.counts.set_hooked(self.steps, self.samples, since)
         if self.steps == 1:
             session.start()
 
@@ -88,7 +99,7 @@ class BatchLearner:
         """A step is over: what was its batch?"""
         if self._handle is None:
             return
-        if self._root is not None:
+        if self._samples:
             self._seen.append(self._samples)
         self._root, self._samples = None, 0
         if len(self._seen) >= _LEARNING_STEPS:
@@ -97,6 +108,10 @@ class BatchLearner:
             self._handle = None
 
     def _called(self, module: Any, inputs: Any) -> None:
+        if torch.compiler.is_compiling():  # what cannot be traced would end the program
+            if self._samples == 0 and inputs and isinstance(inputs[0], torch.Tensor) and inputs[0].dim() > 0:
+                self._samples = inputs[0].shape[0]
+            return
         if not getattr(module, "training", False) or (self._root is not None and self._root is not module):
             return
         self._root = module
@@ -112,6 +127,7 @@ def hook_optimizers(module: Any) -> None:
     module.register_optimizer_step_post_hook(_after_step)
     session = current()
     session.ticks.append(lambda: _model_size.look(_observer.first.now))
+    session.before_end.append(_observer.settle)
     if session.env.noise:
         from mlcd.worker.torch_noise import hook_noise
 
@@ -124,11 +140,32 @@ def hook_loaders(module: Any) -> None:
     fetch = iterator.__next__
 
     def counted_next(self: Any) -> Any:
-        batch = fetch(self)
+        try:
+            batch = fetch(self)
+        except StopIteration:
+            _after_last(self)
+            raise
         _after_fetch(self, batch)
         return batch
 
     iterator.__next__ = counted_next
+
+
+def hook_saving(module: Any) -> None:
+    """Note the count when the program saves by torch.serialization, which writes past Python."""
+    save = module.save
+
+    @functools.wraps(save)
+    def marked_save(*args: Any, **kwargs: Any) -> Any:
+        _mark()
+        return save(*args, **kwargs)
+
+    module.save = marked_save
+
+
+@quiet(None)
+def _mark() -> None:
+    current().counts.mark()
 
 
 def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -143,13 +180,21 @@ def _count_step(optimizer: Any) -> None:
     session = current()
     if session.mute:
         return
-    if session.counts.loop is None:
+    if session.counts.loop is None and not session.counts.in_flight:
         _observer.stepped(optimizer)
     else:
         _observer.first.stepped(optimizer)
 
 
 @quiet(None)
-def _after_fetch(iterator: Any, batch: Any) -> None:
+def _after_last(iterator: Any) -> None:
     if current().counts.loop is None:
+        _observer.settle()
+
+
+@quiet(None)
+def _after_fetch(iterator: Any, batch: Any) -> None:
+    session = current()
+    session.reporter.batches += 1
+    if session.counts.loop is None:
         _observer.fetched(iterator, batch)

@@ -54,14 +54,17 @@ class StepSample:
     def _arm(self) -> None:
         self._everywhere = torch.nn.modules.module.register_module_forward_pre_hook(self._called)
 
-    @quiet(None)
     def _called(self, module: Any, inputs: Any) -> None:
+        if not torch.compiler.is_compiling():  # what is done here cannot be traced
+            self._begun(module)
+
+    @quiet(None)
+    def _begun(self, module: Any) -> None:
         if not (getattr(module, "training", False) and torch.is_grad_enabled()) or _only_wraps(module):
             return
         self._everywhere.remove()
         self._everywhere = None
-        if not torch.compiler.is_compiling():
-            self._outermost = module.register_forward_hook(self._returned, with_kwargs=True)
+        self._outermost = module.register_forward_hook(self._returned, with_kwargs=True)
 
     @quiet(None)
     def _returned(self, module: Any, inputs: Any, named_inputs: Any, output: Any) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from mlcd.clouds.local.exchange import forget_exchange
 from mlcd.clouds.local.files import Spec, State, TaskFiles, copies_folder, task_files
 from mlcd.clouds.local.hardware import Hardware, find_hardware
 from mlcd.clouds.local.launching import start_supervisor, take_lock
@@ -146,6 +147,7 @@ def _current(files: TaskFiles) -> State | None:
 
 def _settle(files: TaskFiles, state: State) -> State:
     end_marked(files.root)
+    forget_exchange(files.root)
     lost = replace(
         state,
         state=TaskState.LOST,

@@ -43,7 +43,9 @@ class LocalNode:
         """Start these in the place of those before."""
         self.running, self.serving = [], set()
         for process in processes:
-            started = self._spawn(process.command, {**self.env, **process.env})
+            started = self._spawn(
+                process.command, {**self.env, **process.env, "MLCD_WORKDIR": str(self.copy)}
+            )
             self.running.append(started)
             if process.serves:
                 self.serving.add(started.pid)

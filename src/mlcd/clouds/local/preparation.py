@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mlcd import registry
+from mlcd.clouds.local.exchange import exchange_environment
 from mlcd.clouds.local.files import Spec, copies_folder
 from mlcd.clouds.local.nodes import LocalNode
 from mlcd.clouds.local.places import Taken
@@ -47,6 +48,7 @@ def prepare(
         place.mkdir(parents=True, exist_ok=True)
     bundle = write_bundle(copies_folder(folder) / "worker")
     env = with_bundle(node_environment(spec.task, folder, marker, secrets), bundle)
+    env = {**env, **exchange_environment(spec.deployment, marker)}
     platform: Platform = registry.load("platforms", spec.task.platform)()
     ready = [_prepare_one(spec, node, taken, folder, env, platform) for node in _nodes(spec, taken)]
     for prepared in ready:

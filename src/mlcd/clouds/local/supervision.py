@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from mlcd.clouds.local.exchange import forget_exchange
 from mlcd.clouds.local.files import Spec, TaskFiles, copies_folder
 from mlcd.clouds.local.nodes import LocalNode, end_nodes
 from mlcd.clouds.local.places import Places
@@ -51,7 +52,7 @@ class Supervision:
         self._folder = working_folder(spec.task, files)
         self._recorder = Recorder(files)
         self._places = Places(Path(spec.home) / "places")
-        self._watch = Watch(files.stop, (files.root, self._folder.root), spec.task.max_seconds)
+        self._watch = Watch(files.stop, (files.root, self._folder.root))
         self._ready: list[Prepared] = []
         self._before: Signatures = {}
         self._snapshots: Snapshots | None = None
@@ -85,7 +86,7 @@ class Supervision:
         cores = max(1, int(deployment.offer.instance.vcpus)) * deployment.nodes
         gpus = deployment.offer.instance.gpus * deployment.nodes
         taken = self._places.take(self._watch.wait, cores, len(self._spec.cores), gpus, self._spec.gpus)
-        self._watch.start_limit()
+        self._watch.limit(self._task.max_seconds)
         self._recorder.change(started_at=time.time())
         self._ready = prepare(
             self._spec, taken, self._folder, self._files.root, self._secrets, self._watch.check
@@ -127,9 +128,10 @@ class Supervision:
             folder=node.copy / self._task.checkpoint_path,
             into=checkpoint_folder(self._task, self._folder),
             keep=self._task.checkpoint_keep,
-            samples_at=Follower(self._spec, self._folder, started_at).samples_at,
+            trained_at=Follower(self._spec, self._folder, started_at).trained_at,
             task_id=self._task.id,
             say=node.say,
+            roots=lambda: node.roots,
         )
 
     def _all_done(self, what: str) -> bool:
@@ -167,6 +169,8 @@ class Supervision:
             grace = min(grace, FAILED_GRACE_SECONDS)
         end_nodes(self._nodes, grace, self._watch.pause)
         end_marked(self._files.root, patience_seconds=5.0)
+        if self._spec.deployment.nodes > 1:
+            forget_exchange(self._files.root)
         self._places.release()
         ended_at = time.time()
         problem = self._hand_over(ending, ended_at)
@@ -182,7 +186,8 @@ class Supervision:
             if self._snapshots is not None:
                 self._snapshots.finish(self._ended_in_order(ending), ended_at)
             if self._ready:
-                collect_outputs(self._nodes[0].copy, self._before, self._task.outputs, self._folder.outputs)
+                first, into = self._nodes[0], self._folder.outputs
+                collect_outputs(first.copy, self._before, self._task.outputs, into, first.say)
         except OSError as error:
             _note_cause()
             return f"{self._in_words(error)}; what it made is in {copies_folder(self._folder)}"

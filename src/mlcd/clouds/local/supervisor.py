@@ -56,9 +56,11 @@ def _start_guard(root: Path, lock: int) -> None:
 
 
 def _end_all(root: Path) -> None:
+    from mlcd.clouds.local.exchange import forget_exchange
     from mlcd.clouds.tasks.processes import end_marked
 
     end_marked(root, patience_seconds=30.0)
+    forget_exchange(root)
 
 
 def _supervise(root: Path, secrets: dict[str, str]) -> None:

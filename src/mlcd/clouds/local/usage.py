@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from mlcd.clouds.local.gpus import GpuUse, gpu_use
 from mlcd.clouds.local.nodes import LocalNode
@@ -78,14 +77,14 @@ class NodeMeter:
     def __init__(self, node: LocalNode) -> None:
         self.node = node
         self.window = Window()
-        self._received = 0.0
+        self.received_bytes = 0.0
         self._known: dict[int, int] = {}  # connections by inode, with what each has received
 
     def count(self, connections: Mapping[int, int], processes: Sequence[Seen]) -> None:
         """Add what has come in since the last look, by connections that are new too."""
         mine = sockets_of(process.pid for process in processes)
         now = {inode: connections[inode] for inode in mine & connections.keys()}
-        self._received += sum(max(0, count - self._known.get(inode, 0)) for inode, count in now.items())
+        self.received_bytes += sum(max(0, count - self._known.get(inode, 0)) for inode, count in now.items())
         self._known = now
 
     def add(
@@ -95,7 +94,7 @@ class NodeMeter:
         gpus = [uses[gpu] for gpu in self.node.node.gpus if gpu in uses]
         share = sum(use.share for use in gpus) / len(gpus) if gpus else 0.0
         cpu_seconds = sum(process.cpu_seconds for process in processes)
-        self.window.add(now, cpu_seconds, self._received, share)
+        self.window.add(now, cpu_seconds, self.received_bytes, share)
         return NodeUsage(
             cpu_share=self.window.cpu_share(self.node.node.cores),
             memory_gib=sum(process.memory_bytes for process in processes) / _GIB,
@@ -144,10 +143,11 @@ class UsageMeter:
             meter.count(connections or {}, group)
 
     def _together(self, now: float, nodes: tuple[NodeUsage, ...]) -> Usage:
-        """All nodes as one, with the bytes that this computer received for whatever reason."""
+        """All nodes as one; of the network what their own connections received, by node as on machines elsewhere."""
         shares = [use.share for use in self._uses.values()]
         cpu_seconds = sum(meter.window.cpu_seconds for meter in self._meters)
-        self._all.add(now, cpu_seconds, network_bytes(), sum(shares) / len(shares) if shares else 0.0)
+        received = sum(meter.received_bytes for meter in self._meters) / len(self._meters)
+        self._all.add(now, cpu_seconds, received, sum(shares) / len(shares) if shares else 0.0)
         before = self.usage
         gpu_memory = max((use.memory_gib for use in self._uses.values()), default=0.0)
         return Usage(
@@ -164,12 +164,3 @@ class UsageMeter:
         if not 0 < self._memory_bytes < sum(process.memory_bytes for process in group):
             return False
         return sum(private_bytes(process.pid) for process in group) > self._memory_bytes
-
-
-def network_bytes(table: Path = Path("/proc/net/dev")) -> float:
-    """Bytes received over all interfaces of this computer: between its own nodes they go over the loopback."""
-    try:
-        rows = [line.split(":", 1)[1].split() for line in table.read_text().splitlines() if ":" in line]
-    except OSError:
-        return 0.0
-    return float(sum(int(row[0]) for row in rows))

@@ -74,6 +74,10 @@ class RayMachines:
         """Ray does not say of a host that is gone why."""
         return ""
 
+    def ended_at(self, machine: Machine) -> float | None:
+        """Ray does not say of a host that is gone when it went."""
+        return None
+
     def adopt(self, machines: Sequence[Machine], task_id: str) -> None:
         """Nothing is kept for another task."""
 

@@ -54,11 +54,11 @@ class RayReach:
         """Write a small file such that no one ever reads half of it."""
         self._ask("write", path, content)
 
-    def fetch(self, path: str, target: Path) -> None:
-        """Copy a file from there to here, in parts."""
+    def fetch(self, path: str, target: Path, most: int) -> None:
+        """Copy a file from there to here, in parts, and no more than so many bytes of it."""
         offset = 0
         with target.open("wb") as file:
-            while part := self.read(path, offset):
+            while offset <= most and (part := self.read(path, offset)):
                 file.write(part)
                 offset += len(part)
 

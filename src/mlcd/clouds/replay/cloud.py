@@ -23,6 +23,7 @@ from mlcd.worker.checkpoints import Facts, begin, commit
 
 _POLL_SECONDS = 30.0
 _LONGEST_POLL_SECONDS = 3600.0
+_NOTHING = 1e-9  # samples of a task that is started only to end: one of none would go on until it is stopped
 _POLL_SHARE = 0.1  # of the time that a training still takes
 
 
@@ -121,7 +122,9 @@ class ReplayCloud:
             launched_at=self.clock.now(),
             start_seconds=profiling if probing or rate is None else self._options.start_seconds,
             samples_per_second=rate and rate * self._noise(task, deployment, state),
-            samples=task.samples or self.workload.samples(deployment) or 0.0,
+            samples=_NOTHING
+            if task.all_trained
+            else task.samples or self.workload.samples(deployment) or 0.0,
             samples_before=task.samples_before,
             measuring_seconds=task.measuring_seconds,
             max_seconds=task.max_seconds,

@@ -93,6 +93,10 @@ class SkyMachines:
         """SkyPilot does not say."""
         return ""
 
+    def ended_at(self, machine: Machine) -> float | None:
+        """SkyPilot does not say."""
+        return None
+
     def adopt(self, machines: Sequence[Machine], task_id: str) -> None:
         """Nothing is kept for another task."""
 

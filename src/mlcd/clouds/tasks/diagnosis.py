@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 from pathlib import Path
 
 from mlcd.clouds.tasks.watch import Ending
 from mlcd.core.task import TaskState
+from mlcd.worker.trees import read_part
 
 OUT_OF_MEMORY = "out of memory"
 TAIL_BYTES = 16384
@@ -41,11 +41,10 @@ def shown(code: int | None) -> int | None:
 def log_tail(log: Path, lines: int = TAIL_LINES) -> str:
     """The last lines of a log."""
     try:
-        with log.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
-            text = file.read().decode(errors="replace")
+        size = log.stat().st_size
     except OSError:
         return ""
+    text = read_part(log, max(0, size - TAIL_BYTES), TAIL_BYTES).decode(errors="replace")
     return "\n".join(text.splitlines()[-lines:])
 
 

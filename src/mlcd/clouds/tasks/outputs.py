@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
 from mlcd.clouds.tasks.copies import Signatures, signatures
+from mlcd.worker.trees import in_words, is_below, is_file_inside
 
 MODEL_FILES = ("*.pt", "*.pth", "*.safetensors", "*.onnx", "*.pkl", "*.joblib", "*.keras", "*.h5", "*.npz")
 
 
-def collect_outputs(copy: Path, before: Signatures, patterns: Sequence[str], into: Path) -> list[Path]:
+def collect_outputs(
+    copy: Path, before: Signatures, patterns: Sequence[str], into: Path, say: Callable[[str], None]
+) -> list[Path]:
     """Move every new or changed file that matches into the outputs; what the program put there itself stays."""
     changed = [name for name, signature in signatures(copy).items() if before.get(name) != signature]
     wanted = [name for name in changed if matches(name, patterns or MODEL_FILES)]
-    return [target for name in wanted if (target := _move(copy / name, into / name))]
+    root = Path(os.path.realpath(copy))
+    inside = [name for name in wanted if is_file_inside(copy / name, root)]
+    astray = [name for name in wanted if name not in set(inside)]
+    if astray:
+        say(f"not handed back, because it leads out of the working copy or is no file: {in_words(astray)}")
+    inside.sort(key=lambda name: not (copy / name).is_symlink())  # a link is copied while its aim is there
+    return [target for name in inside if (target := _move(copy / name, into / name, into))]
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
@@ -30,8 +40,10 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
     return False
 
 
-def _move(source: Path, target: Path) -> Path | None:
-    if target.exists():
+def _move(source: Path, target: Path, into: Path) -> Path | None:
+    """Put a file among the outputs, unless the program put something in its place, or a link on the way to it."""
+    taken = target.exists() or target.is_symlink()
+    if taken or not is_below(os.path.realpath(target.parent), Path(os.path.realpath(into))):
         return None
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_symlink():

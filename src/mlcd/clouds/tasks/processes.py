@@ -15,6 +15,8 @@ MARKER = "MLCD_LOCAL_TASK"  # in the environment of every process of a task: its
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PROC = Path("/proc")
+_PF_EXITING = 0x4  # among the kernel's flags of a process, see proc(5)
+_SIGKILL_BIT = 1 << (signal.SIGKILL - 1)
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,14 @@ class Seen:
 
 def birth(pid: int) -> str:
     """When a living process began, exact to the tick and the boot; empty when there is none."""
-    fields = _stat(pid)
-    return f"{_boot()}/{fields[19]}" if fields and fields[0] not in "ZX" else ""
+    ticks = _start_ticks(pid)
+    return "" if ticks is None else f"{boot()}/{ticks}"
+
+
+def started_seconds(pid: int) -> float | None:
+    """How long after the boot a living process began, exact to the tick; None when there is none."""
+    ticks = _start_ticks(pid)
+    return None if ticks is None else ticks / _TICKS_PER_SECOND
 
 
 def alive(pid: int, born: str) -> bool:
@@ -54,6 +62,32 @@ def family(roots: set[int], everyone: list[Seen]) -> list[Seen]:
         members |= young
         grown = bool(young)
     return [process for process in everyone if process.pid in members]
+
+
+def descendants(root: int, everyone: list[Seen]) -> list[int]:
+    """All that a process started, and what those started, in whatever session."""
+    members, grown = {root}, True
+    while grown:
+        young = {row.pid for row in everyone if row.parent in members and row.pid not in members}
+        members |= young
+        grown = bool(young)
+    return sorted(members - {root})
+
+
+def end_descendants(root: int, patience_seconds: float = 5.0) -> bool:
+    """Kill all that is below a process; whether none was left when patience ran out.
+
+    The root should take in orphans (PR_SET_CHILD_SUBREAPER): what loses its parent is then still below it.
+    """
+    deadline = time.monotonic() + patience_seconds
+    while pids := descendants(root, seen()):
+        for pid in pids:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def private_bytes(pid: int) -> int:
@@ -92,6 +126,13 @@ def end_marked(folder: Path, patience_seconds: float = 1.0) -> bool:
     return True
 
 
+def open_for_writing(pids: set[int], folder: Path) -> frozenset[str]:
+    """The files below a folder that these processes have open for writing, as far as the kernel shows it."""
+    start = f"{folder.resolve()}{os.sep}"
+    found = {name for pid in pids for name in _written_by(pid, start)}
+    return frozenset(found)
+
+
 def oom_kills() -> int | None:
     """How many processes the kernel has killed for want of memory since it started; None: it does not say."""
     with suppress(OSError):
@@ -99,6 +140,51 @@ def oom_kills() -> int | None:
             if line.startswith("oom_kill "):
                 return int(line.split()[1])
     return None
+
+
+@cache
+def boot() -> str:
+    """The id of this computer's present boot."""
+    with suppress(OSError):
+        return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
+def _start_ticks(pid: int) -> int | None:
+    fields = _stat(pid)
+    return int(fields[19]) if fields and not _is_ending(fields) else None
+
+
+def _is_ending(fields: list[str]) -> bool:
+    """Whether a process is dead or dying: right after SIGKILL it is still listed, but runs no line more."""
+    exiting, killed = int(fields[6]) & _PF_EXITING, int(fields[28]) & _SIGKILL_BIT
+    return fields[0] in "ZX" or bool(exiting or killed)
+
+
+def _written_by(pid: int, start: str) -> list[str]:
+    names = []
+    for number in _listed(f"/proc/{pid}/fd"):
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{number}")  # noqa: PTH115  # by the hundred
+            if target.startswith(start) and _writes(f"/proc/{pid}/fdinfo/{number}"):
+                names.append(target[len(start) :])
+        except OSError:  # closed meanwhile
+            continue
+    return names
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208  # names alone
+    except OSError:  # it has ended, or is another user's
+        return []
+
+
+def _writes(info: str) -> bool:
+    """Whether a descriptor writes; one that only appends is a log's, which has no end to wait for."""
+    text = _content(info).decode(errors="replace")
+    flags = next((int(line.split()[1], 8) for line in text.splitlines() if line.startswith("flags:")), 0)
+    return flags & os.O_ACCMODE in (os.O_WRONLY, os.O_RDWR) and not flags & os.O_APPEND
 
 
 def _pids() -> Iterator[int]:
@@ -138,10 +224,3 @@ def _content(file: str) -> bytes:
         return b""
     finally:
         os.close(handle)
-
-
-@cache
-def _boot() -> str:
-    with suppress(OSError):
-        return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-    return ""

@@ -42,7 +42,7 @@ class Narrator:
     """Follows the tasks that it is asked about, so that each look reads only what is new."""
 
     def __init__(self) -> None:
-        self._followers: dict[Handle, Follower] = {}
+        self._followers: dict[tuple[Handle, float, float], Follower] = {}
         self._asked: dict[Handle, Any] = {}
 
     def asked(self, files: Files[AskedKind, Any]) -> AskedKind | None:
@@ -52,11 +52,18 @@ class Narrator:
             self._asked[files.id] = spec
         return spec
 
-    def tell(self, spec: Asked, folder: TaskFolder, state: Standing, charges: Sequence[Charge]) -> TaskStatus:
-        """The status of the task."""
+    def tell(
+        self,
+        spec: Asked,
+        folder: TaskFolder,
+        state: Standing,
+        charges: Sequence[Charge],
+        clock_ahead: float = 0.0,
+    ) -> TaskStatus:
+        """The status of the task; clock_ahead: by how many seconds the clock of its machines is ahead of ours."""
         return TaskStatus(
             state=state.state,
-            progress=self._progress(spec, folder, state),
+            progress=self._progress(spec, folder, state, clock_ahead),
             charges=tuple(charges) if state.started_at is not None else (),
             started_at=state.started_at,
             setup_at=state.setup_at,
@@ -67,10 +74,11 @@ class Narrator:
             log_tail=log_tail(folder.log(state.failed_node)),
         )
 
-    def _progress(self, spec: Asked, folder: TaskFolder, state: Standing) -> Progress:
+    def _progress(self, spec: Asked, folder: TaskFolder, state: Standing, clock_ahead: float) -> Progress:
         if state.started_at is None:
             return Progress()
-        follower = self._followers.get(spec.task.id)
+        key = (spec.task.id, state.started_at, clock_ahead)
+        follower = self._followers.get(key)
         if follower is None:
-            follower = self._followers[spec.task.id] = Follower(spec, folder, state.started_at)
-        return replace(follower.progress(), usage=state.usage)
+            follower = self._followers[key] = Follower(spec, folder, state.started_at, clock_ahead)
+        return replace(follower.progress(ended=state.state is TaskState.SUCCEEDED), usage=state.usage)

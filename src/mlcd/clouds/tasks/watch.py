@@ -26,17 +26,15 @@ class Ending(Exception):
 class Watch:
     """Waits, and raises Ending once there is nothing more to wait for."""
 
-    def __init__(self, stop: Path, folders: tuple[Path, ...], max_seconds: float | None) -> None:
+    def __init__(self, stop: Path, folders: tuple[Path, ...]) -> None:
         self._stop = stop
         self._folders = folders
-        self._max_seconds = max_seconds
         self._until: float | None = None
         self._asked = False
 
-    def start_limit(self) -> None:
-        """Count the task's time from now: this is when it begins to cost money."""
-        if self._max_seconds is not None:
-            self._until = time.monotonic() + self._max_seconds
+    def limit(self, seconds: float | None) -> None:
+        """Count the task's time from now, when it begins to cost money; None: it has no limit."""
+        self._until = None if seconds is None else time.monotonic() + seconds
 
     def wait(self, seconds: float) -> None:
         """Let time pass, less of it when a child ends; raise Ending when the task must end."""

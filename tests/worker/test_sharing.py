@@ -1,0 +1,91 @@
+"""Ranks that each do the same work are told from those that share it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from worker.programs import finish, free_port, start
+from worker.sessions import lines
+
+pytest.importorskip("torch", reason="torch is not installed")
+pytestmark = pytest.mark.slow
+
+TRAINS = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for (x,) in DataLoader(TensorDataset(torch.randn(160, 4)), batch_size=16):
+    model(x).pow(2).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def says_alone(folder: Path, rank: int = 0) -> bool:
+    """What the newest line of a rank says."""
+    return bool(lines(folder / "progress", rank)[-1].get("alone", False))
+
+
+def test_a_program_that_knows_nothing_of_other_ranks_trains_alone(tmp_path: Path) -> None:
+    finish(start(TRAINS, tmp_path, RANK=1, WORLD_SIZE=2))
+    assert says_alone(tmp_path, rank=1)
+
+
+def test_so_does_one_that_loops_over_mlcd_steps(tmp_path: Path) -> None:
+    loop = TRAINS.replace("in DataLoader(", "in mlcd.steps(DataLoader(").replace("=16):", "=16)):")
+    finish(start("import mlcd" + loop, tmp_path, RANK=0, WORLD_SIZE=2))
+    assert says_alone(tmp_path)
+
+
+def test_of_one_rank_nobody_is_told_that_it_is_alone(tmp_path: Path) -> None:
+    finish(start(TRAINS, tmp_path, RANK=0, WORLD_SIZE=1))
+    assert not says_alone(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        "import os\nrank = int(os.environ['RANK'])",
+        "import os\nnodes = os.getenv('WORLD_SIZE')",
+        "import os\nnode = os.environ.get('SKYPILOT_NODE_RANK', '0')",
+        "import mlcd\nsampler = mlcd.ElasticSampler(160)",
+        "import sys, types\nsys.modules['horovod'] = types.ModuleType('horovod')",
+        "import mlcd.sync\nmlcd.sync.join('shm://alone', rank=0, world_size=2)",
+    ],
+    ids=["RANK", "WORLD_SIZE", "SKYPILOT_NODE_RANK", "ElasticSampler", "Horovod", "mlcd.sync"],
+)
+def test_a_program_that_knows_its_place_is_not_taken_for_alone(shares: str, tmp_path: Path) -> None:
+    finish(start(shares + TRAINS, tmp_path, RANK=0, WORLD_SIZE=2))
+    assert not says_alone(tmp_path)
+
+
+def test_what_a_library_reads_is_not_the_programs_doing(tmp_path: Path) -> None:
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "reads.py").write_text("import os\nrank = os.environ.get('RANK')\n")
+    finish(
+        start(
+            f"import sys\nsys.path.insert(0, {str(library)!r})\nimport reads" + TRAINS, tmp_path, WORLD_SIZE=2
+        )
+    )
+    assert says_alone(tmp_path)
+
+
+def test_ranks_of_a_process_group_are_not_alone(tmp_path: Path) -> None:
+    group = "import torch.distributed\ntorch.distributed.init_process_group('gloo')" + TRAINS
+    where = {
+        "WORLD_SIZE": 2,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": free_port(),
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    folders = [tmp_path / "0", tmp_path / "1"]
+    for folder in folders:
+        folder.mkdir()
+    both = [start(group, folder, RANK=rank, **where) for rank, folder in enumerate(folders)]
+    for process in both:
+        finish(process)
+    assert not any(says_alone(folder, rank) for rank, folder in enumerate(folders))
