@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mlcd.adapt.limits import (
@@ -13,6 +15,8 @@ from mlcd.adapt.limits import (
     held_back,
     keep_or_halt,
     promised_usd,
+    rent_or_halt,
+    rental_seconds,
 )
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment, InstanceType, Offer
@@ -44,6 +48,17 @@ def test_it_halts_at_the_deadline() -> None:
     verdict = keep_or_halt(goal, Ledger(3560, 1), TWO, 60)
     assert isinstance(verdict, Halt)
     assert verdict.limit is Limit.DEADLINE
+
+
+def test_nothing_is_rented_whose_least_charge_passes_the_budget() -> None:
+    goal, minute = Goal(Aim.FASTEST, budget_usd=0.30), replace(TWO.offer, usd_per_hour=16.0, least_seconds=60)
+    dear = Deployment(minute, nodes=2)
+    assert allowed_seconds(goal, Ledger(), dear, 0.0) > 30.0
+    assert rental_seconds(goal, Ledger(), dear, 0.0) == 0.0
+    assert rental_seconds(goal, Ledger(), TWO, 0.0) == allowed_seconds(goal, Ledger(), TWO, 0.0)
+    verdict = rent_or_halt(goal, Ledger(), dear, 0.0)
+    assert isinstance(verdict, Halt)
+    assert verdict.limit is Limit.BUDGET
 
 
 def test_a_free_machine_cannot_pass_a_budget() -> None:

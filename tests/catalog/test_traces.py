@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -160,12 +161,10 @@ def test_a_missing_file_or_a_folder_without_traces_is_said(tmp_path: Path) -> No
 
 def test_every_shared_trace_is_read_with_distinct_deployments(shared_traces: Path) -> None:
     workloads = read_workloads(shared_traces)
-    assert {each.trace for each in workloads} == {
-        "analytics",
-        "gpu_throughput",
-        "gpu_training",
-        "ps_training",
-    }
-    assert sum(len(each.recordings) for each in workloads) == 2419
+    rows = {"analytics": 621, "gpu_throughput": 240, "gpu_training": 790, "ps_training": 768}
+    read: Counter[str] = Counter()
     for workload in workloads:
+        read[workload.trace] += len(workload.recordings)
         assert len({each.key for each in workload.deployments}) == len(workload.deployments)
+    # The folder may hold more traces than these, which the suite counts.
+    assert {trace: read[trace] for trace in rows} == rows

@@ -316,7 +316,7 @@ def test_secrets_come_from_file_caller_and_environment_and_stay_out_of_the_job()
 
 def test_a_wrong_secret_is_not_shown() -> None:
     message = complaint(with_run("secrets: {A: [hunter2]}\nnum_node: 1"))
-    assert "A is not a text" in message
+    assert "secrets.A: it is not a text" in message
     assert "hunter2" not in message
 
 
@@ -374,6 +374,8 @@ def test_a_python_mapping_is_a_job_too(tmp_path: Path) -> None:
         ("deadline: soon", "deadline: 'soon' is not a duration such as '90s'"),
         ("deadline: tomorrow", "or '2d', nor a clock time with its zone such as '2026-11-17T12:00+01:00'."),
         ("deadline: -6h", "deadline: '-6h' is not a duration"),
+        ("on_nan: ignore", "on_nan: 'ignore' is neither 'warn' nor 'stop'"),
+        ("progress: {hang_seconds: -1}", "progress.hang_seconds: '-1' is not a duration"),
         ("deadline: .nan", "deadline: nan is not a duration"),
         ("deadline: 2020-01-01T00:00Z", "deadline: '2020-01-01T00:00Z' is in the past."),
         ("deadline: 2030-01-01T00:00", "names no time zone"),
@@ -381,7 +383,10 @@ def test_a_python_mapping_is_a_job_too(tmp_path: Path) -> None:
         ("budget: -5", "budget: -5 is not an amount of US dollars"),
         ("budget: 0", "budget: 0 is not an amount of US dollars"),
         ("budget: .nan", "budget: nan is not an amount of US dollars"),
-        ("budget: .inf", "budget: inf is not an amount of US dollars"),
+        ("budget: .inf", "budget: the number is too large"),
+        ("budget: 1e400", "budget: the number is too large"),
+        ("batch_size: 10_000_000_000_000_000", "batch_size: the number is too large"),
+        ("deadline: 9000000h", "deadline: '9000000h' is too long a duration"),
         ("budget: lots", "budget: 'lots' is not an amount of US dollars"),
         ("work: {epochs: 3}", "work: 'epochs' needs 'dataset_size'"),
         ("work: {samples: 3, epochs: 3, dataset_size: 1}", "work: there is both 'samples' and 'epochs'"),
@@ -404,10 +409,10 @@ def test_a_python_mapping_is_a_job_too(tmp_path: Path) -> None:
         ("workdir: ./gone", "workdir: there is no folder"),
         ("workdir: {url: https://x.org/a.git, ref: main}", "workdir: a repository is not fetched by mlcd"),
         ("workdir: ~no-such-user-here/x", "names no home folder"),
-        ("file_mounts: {/a: ./gone}", "file_mounts: there is nothing at"),
+        ("file_mounts: {/a: ./gone}", "file_mounts./a: there is nothing at"),
         ("file_mounts: {a: 's3://'}", "is not of the form s3://bucket/path"),
-        ("envs: {A: null}", "envs: A has no value"),
-        ("envs: {'A-B': 1}", "envs: 'A-B' cannot be the name of an environment variable"),
+        ("envs: {A: null}", "envs.A: it has no value"),
+        ("envs: {'A-B': 1}", "envs.A-B: 'A-B' cannot be the name of an environment variable"),
         ("resources: {cpus: lots}", "resources.cpus: 'lots' is not a number of CPUs"),
         ("resources: {memory: 3XB}", "resources.memory: '3XB' is not an amount of memory"),
         ("resources: {accelerators: 'A100:x'}", "resources.accelerators: 'x' is not a count, in 'A100:x'"),
@@ -433,6 +438,25 @@ def test_mistakes_come_in_the_order_of_their_lines() -> None:
     lines = [line.split(":")[0] for line in told]
     assert lines == [*(f"job.yaml, line {number}" for number in range(1, 6)), "job.yaml"]
     assert "'run' is missing" in told[-1]
+
+
+def test_every_wrong_entry_of_a_mapping_is_told_with_its_own_line(tmp_path: Path) -> None:
+    (tmp_path / "here").touch()
+    text = "run: x\nenvs:\n  A: null\n  B: 1\n  C-D: 2\nfile_mounts:\n  a: ./gone\n  b: ./here\n  c: ./away\n"
+    told = complaint(text, base=tmp_path).splitlines()
+    assert [line.partition(" ")[2].split(": ")[:2] for line in told] == [
+        ["line 3", "envs.A"],
+        ["line 5", "envs.C-D"],
+        ["line 7", "file_mounts.a"],
+        ["line 9", "file_mounts.c"],
+    ]
+
+
+def test_accelerators_may_be_asked_for_by_skypilots_other_name() -> None:
+    job = parse_job(with_run("resources: {gpus: 'H100:8', any_of: [{use_spot: true}, {gpus: A100}]}")).job
+    assert [each.accelerators for each in job.resources] == [(("H100", 8.0),), (("A100", 1.0),)]
+    both = complaint(with_run("resources: {gpus: H100, accelerators: A100}"))
+    assert "resources: 'gpus' is another name of 'accelerators'; leave one out" in both
 
 
 def test_all_mistakes_are_told_at_once_each_with_its_line() -> None:

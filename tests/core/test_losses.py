@@ -20,6 +20,19 @@ def test_rare_losses_cost_the_restart_and_half_of_the_work_between_checkpoints()
     assert stretch(0.01, 120.0, 300.0) - 1.0 == pytest.approx(0.01 / HOUR * each_seconds, rel=0.01)
 
 
+def test_machines_that_live_for_a_while_cost_a_start_in_every_life() -> None:
+    work, life, start = 10_000.0, 45.0, 19.0
+    seconds, left = 0.0, work
+    while left > 0:
+        done = min(left, life - start)
+        seconds, left = seconds + start + done, left - done
+    assert work * stretch(0.0, start, lifetime_seconds=life) == pytest.approx(seconds, rel=0.01)
+
+
+def test_a_start_that_takes_a_whole_life_gives_no_endless_forecast() -> None:
+    assert 1.0 < stretch(0.0, 100.0, lifetime_seconds=45.0) < 100.0
+
+
 @pytest.mark.parametrize(("losses_per_hour", "restart_seconds"), [(0.5, 120.0), (2.0, 600.0)])
 def test_frequent_losses_cost_what_chance_makes_of_them(
     losses_per_hour: float, restart_seconds: float

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from mlcd.core.progress import Point
-from mlcd.forecast.throughput import first_step_seconds, throughput_after
+from mlcd.forecast.throughput import first_step_seconds, lost_seconds, steady_since, throughput_after
 
 
 def steady(rate: float, seconds: float, every: float = 0.5) -> list[Point]:
@@ -27,6 +27,37 @@ def test_the_warm_up_does_not_count() -> None:
     seen = throughput_after(slow + fast, 5.0)
     assert seen is not None
     assert seen.samples_per_second == pytest.approx(100.0, rel=0.02)
+
+
+def test_a_beginning_that_was_different_is_left_out() -> None:
+    compiling = [Point(n * 0.5, n, 5.0 * n * 0.5) for n in range(1, 7)]
+    fast = [Point(3 + n * 0.25, 6 + n, 15.0 + 100.0 * n * 0.25) for n in range(1, 41)]
+    assert steady_since(compiling + fast, 0.0) == pytest.approx(3.0, abs=0.8)
+    assert steady_since(steady(100.0, 20.0), 2.0) == 2.0
+
+
+def test_of_a_beginning_that_is_left_out_only_the_time_that_its_samples_did_not_need_is_lost() -> None:
+    half = [Point(n * 0.5, n, 50.0 * n * 0.5) for n in range(1, 9)]  # until 4 s
+    fast = [Point(4 + n * 0.25, 8 + n, 200.0 + 100.0 * n * 0.25) for n in range(1, 41)]
+    assert lost_seconds(half + fast, 0.5, 4.0) == pytest.approx(3.5 - 1.75)
+    still = [Point(n * 0.5, n, 0.0) for n in range(1, 9)]
+    late = [Point(4 + n * 0.25, 8 + n, 100.0 * n * 0.25) for n in range(1, 41)]
+    assert lost_seconds(still + late, 0.5, 4.0) == pytest.approx(3.5)
+    assert lost_seconds(steady(100.0, 20.0), 2.0, 2.0) == 0.0
+
+
+def test_a_rate_that_swings_all_the_time_has_no_beginning_and_says_how_much_it_swings() -> None:
+    left_out = []
+    for seed in range(100):
+        draw, points, samples = random.Random(seed), [Point(0.0, 1, 0.0)], 0.0
+        for step in range(1, 41):
+            samples += draw.uniform(5.0, 15.0)
+            points.append(Point(step * 0.25, step + 1, samples))
+        left_out.append(steady_since(points, 0.0) > 0.0)
+        seen = throughput_after(points, 0.0)
+        assert seen is not None
+        assert 0.08 < seen.spread < 0.5
+    assert sum(left_out) <= 10
 
 
 def test_the_interval_covers_the_true_mean_about_as_often_as_it_says() -> None:

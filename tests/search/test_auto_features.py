@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment, InstanceType, Offer
+from mlcd.core.study import ProbeTime, Study
 from mlcd.search.auto_features import describe, family
 from mlcd.search.auto_laws import Prior, covariances, law_means, reference_of, variances
+from mlcd.search.auto_stakes import stakes_of
 
 
 def offer(name: str, usd: float = 1.0, gpu_model: str = "", spot: bool = False) -> Offer:
@@ -34,6 +39,27 @@ def test_sizes_of_one_family_have_one_name(name: str, expected: str) -> None:
 
 def test_the_accelerator_names_the_family_where_it_is_known() -> None:
     assert family(offer("p3.2xlarge", gpu_model="V100")) == family(offer("p3.8xlarge", gpu_model="V100"))
+
+
+def test_a_price_is_the_whole_price_and_its_hint_at_speed_is_the_machines_own() -> None:
+    plain, with_disk = offer("c4.large"), replace(offer("c4.large"), extras_usd_per_hour=0.5)
+    features = describe([Deployment(plain, 2), Deployment(with_disk, 2)])
+    assert features.usd.tolist() == [1.0, 1.5]
+    assert features.log_price[0] == features.log_price[1]
+    stakes = stakes_of(Study(Goal(Aim.CHEAPEST), (Deployment(with_disk, 2),), 100.0), features)
+    assert stakes.usd.tolist() == [2.0, 3.0]
+
+
+def test_what_is_charged_at_least_is_in_probes_trainings_and_limits() -> None:
+    short = Deployment(replace(offer("c4.large"), least_seconds=60.0), 2)
+    study = Study(Goal(Aim.CHEAPEST, budget_usd=0.03), (short,), 100.0, probe_time=ProbeTime(30.0, 0.0))
+    stakes = stakes_of(study, describe(study.space))
+    assert study.probe_usd(short) == pytest.approx(short.usd(60.0))
+    assert stakes.probe_usd.tolist() == [pytest.approx(study.probe_usd(short))]
+    assert stakes.value(np.array([10.0])).tolist() == [pytest.approx(short.usd(60.0))]
+    assert stakes.required().tolist() == [np.inf]  # not even the minimum of a minute can be paid
+    rich = replace(study, goal=Goal(Aim.CHEAPEST, budget_usd=0.04))
+    assert np.isfinite(stakes_of(rich, describe(study.space)).required()).all()
 
 
 def test_a_size_is_its_price_in_units_of_the_smallest_of_its_family() -> None:

@@ -106,7 +106,77 @@ def test_a_search_that_found_nothing_names_the_nearest_and_what_would_do() -> No
     with pytest.raises(GoalUnreachableError) as caught:
         make_plan(study, Stop(None, "no deployment is fast enough"))
     assert caught.value.message == "No deployment can keep the deadline. No deployment is fast enough."
-    assert caught.value.hint.startswith("The nearest is 1 × p3: a deadline of 1h 22m would do")
+    # An hour of training at the slow end of its band and twenty minutes of search, a tenth added.
+    assert caught.value.hint == "The nearest is 1 × p3: a deadline of 1h 31m would do."
+    assert caught.value.deadline_seconds == 91 * 60.0
+    assert caught.value.budget_usd is None
+
+
+def refused(study: Study, *beliefs: Belief) -> GoalUnreachableError:
+    with pytest.raises(GoalUnreachableError) as caught:
+        make_plan(study, Stop(None, ""), beliefs)
+    return caught.value
+
+
+def test_only_the_limit_that_nothing_keeps_is_blamed() -> None:
+    trials = (measured(FAST, 100.0), measured(SLOW, 25.0))
+    late = refused(study_of(*trials, deadline_hours=0.5, budget_usd=100.0))
+    dear = refused(study_of(*trials, deadline_hours=24.0, budget_usd=1.0))
+    assert late.message == "No deployment can keep the deadline."
+    assert (late.deadline_seconds is None, late.budget_usd) == (False, None)
+    assert dear.message == "No deployment can keep the budget."
+    assert (dear.deadline_seconds, dear.budget_usd is None) == (None, False)
+
+
+def test_of_two_limits_that_exclude_each_other_either_may_be_raised() -> None:
+    error = refused(study_of(measured(FAST, 100.0), measured(SLOW, 25.0), deadline_hours=2.0, budget_usd=8.0))
+    assert error.message == "No deployment can keep the deadline and the budget."
+    assert "1 × c5: a deadline of " in error.hint
+    assert "; or 1 × p3: a budget of " in error.hint
+    assert error.budget_usd is None  # the first way out is the one to try
+
+
+def test_two_limits_that_nothing_keeps_are_raised_together() -> None:
+    error = refused(study_of(measured(FAST, 100.0), measured(SLOW, 25.0), deadline_hours=0.4, budget_usd=1.0))
+    assert error.message == "No deployment can keep the deadline and the budget."
+    assert error.deadline_seconds is not None
+    assert error.budget_usd is not None
+
+
+@pytest.mark.parametrize(("deadline_hours", "budget_usd"), [(0.5, None), (None, 1.0), (0.5, 1.0)])
+def test_the_limit_that_is_named_does(deadline_hours: float | None, budget_usd: float | None) -> None:
+    study = study_of(
+        measured(FAST, 100.0), measured(SLOW, 25.0), deadline_hours=deadline_hours, budget_usd=budget_usd
+    )
+    error = refused(study)
+    raised = replace(
+        study.goal,
+        deadline_seconds=error.deadline_seconds or study.goal.deadline_seconds,
+        budget_usd=error.budget_usd or study.goal.budget_usd,
+    )
+    best = best_feasible(replace(study, goal=raised))
+    assert best is not None
+    assert make_plan(replace(study, goal=raised), Stop(best.deployment, "")).deployment == best.deployment
+
+
+def test_an_untried_deployment_that_would_do_has_to_be_tried_first() -> None:
+    study = study_of(measured(SLOW, 1.0), space=(FAST, SLOW), aim=Aim.FASTEST, deadline_hours=0.5)
+    error = refused(study, Belief(FAST, 100.0, 99.0, 101.0))
+    assert error.deadline_seconds is not None
+    assert error.deadline_seconds > study.spent.seconds + study.probe_seconds(FAST) + 3600.0
+
+
+def test_what_surely_keeps_the_limits_is_not_called_less_sure() -> None:
+    study = study_of(measured(SLOW, 25.0), space=(FAST, SLOW), aim=Aim.FASTEST, deadline_hours=120.0)
+    plan = make_plan(study, Stop(SLOW, ""), (Belief(FAST, 25.5, 24.0, 27.0),))
+    why = plan.alternatives[0].why_not
+    assert why == "not tried; expected faster by 4m 42s, less than trying it takes (10m 00s)"
+    tight = make_plan(
+        replace(study, goal=Goal(Aim.FASTEST, 4.4 * 3600.0)),
+        Stop(SLOW, ""),
+        (Belief(FAST, 25.5, 24.0, 36.0),),
+    )
+    assert "but less sure to keep the limits" in tight.alternatives[0].why_not
 
 
 def test_what_was_never_measured_is_no_advice() -> None:
@@ -125,7 +195,7 @@ def test_the_nearest_may_be_one_that_was_not_tried_and_says_so() -> None:
 
 def test_a_choice_that_passes_a_limit_is_refused() -> None:
     study = study_of(measured(FAST, 100.0), aim=Aim.FASTEST, budget_usd=5.0)
-    with pytest.raises(GoalUnreachableError, match="a budget of \\$12"):
+    with pytest.raises(GoalUnreachableError, match=r"a budget of \$13\.28"):
         make_plan(study, Stop(FAST, ""))
 
 

@@ -51,3 +51,17 @@ def test_two_crashes_without_a_success_rule_out_the_type() -> None:
 def test_missing_capacity_says_nothing_about_other_sizes() -> None:
     study = study_of(failed(deployment("c5", 2), FailureKind.NO_CAPACITY))
     assert lessons(study).empty
+
+
+def test_nodes_that_do_not_share_the_work_forbid_all_that_have_several() -> None:
+    learnt = lessons(study_of(failed(deployment("c5", 2), FailureKind.NOT_SHARED)))
+    assert learnt.forbid(deployment("p3", 4, gpus=1))
+    assert not learnt.forbid(deployment("c5", 1))
+    assert not learnt.forbid(deployment("p3", 1, gpus=4))
+
+
+def test_ranks_of_one_node_that_do_not_share_the_work_forbid_several_gpus_too() -> None:
+    learnt = lessons(study_of(failed(deployment("p3", 1, gpus=4), FailureKind.NOT_SHARED)))
+    assert learnt.forbid(deployment("g5", 1, gpus=2))
+    assert learnt.forbid(deployment("c5", 2))
+    assert not learnt.forbid(deployment("g5", 1, gpus=1))

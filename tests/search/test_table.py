@@ -9,6 +9,7 @@ import pytest
 
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment
+from mlcd.core.study import ProbeTime
 from mlcd.core.trial import FailureKind
 from mlcd.search.auto_features import describe
 from mlcd.search.auto_stakes import stakes_of
@@ -51,6 +52,29 @@ def test_an_outlook_agrees_with_the_study() -> None:
     assert list(view.training_seconds(speed)) == pytest.approx(
         [study.training_seconds(d, 3.0) for d in SPACE]
     )
+
+
+def test_what_is_charged_at_least_is_in_the_outlook() -> None:
+    short = replace(deployment("c5").offer, least_seconds=60.0)
+    study = replace(study_of(space=(Deployment(short, 1),)), probe_time=ProbeTime(30.0))
+    view = outlook(study)
+    assert list(view.probe_usd) == pytest.approx([study.space[0].usd(60.0)])
+    assert list(view.usd(np.array([10.0]))) == pytest.approx([study.space[0].usd(60.0)])
+
+
+def test_functions_cost_their_restarts_and_their_parameter_store() -> None:
+    one = deployment("fn", 1).offer
+    function = replace(one, kind="function", lifetime_seconds=45.0, store_usd_per_hour=0.5)
+    space = (Deployment(one, 2), Deployment(function, 1), Deployment(function, 2))
+    study = replace(study_of(space=space), start_seconds=19.0)
+    view, stakes = outlook(study), stakes_of(study, describe(space))
+    assert list(table_of(space).usd_per_hour) == pytest.approx([each.usd_per_hour for each in space])
+    assert list(stakes.usd) == pytest.approx([each.usd_per_hour for each in space])
+    assert space[2].usd_per_hour == pytest.approx(2 * one.usd_per_hour + 0.5)
+    seconds = [study.training_seconds(each, 10.0) for each in space]
+    assert list(view.training_seconds(np.full(3, 10.0))) == pytest.approx(seconds)
+    assert list(19.0 + stakes.work / 10.0) == pytest.approx(seconds)
+    assert (seconds[1] - 19.0) / (seconds[0] - 19.0) == pytest.approx(45.0 / (45.0 - 19.0))
 
 
 def test_an_outlook_counts_the_work_that_is_lost_with_machines() -> None:

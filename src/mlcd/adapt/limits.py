@@ -41,7 +41,18 @@ def keep_or_halt(goal: Goal, spent: Ledger, deployment: Deployment, stop_seconds
     """
     if allowed_seconds(goal, spent, deployment, stop_seconds) > 0:
         return Keep()
-    if goal.budget_usd is not None and spent.usd + deployment.usd(stop_seconds) >= goal.budget_usd:
+    return _halt(goal, spent, deployment.usd(stop_seconds))
+
+
+def rent_or_halt(goal: Goal, spent: Ledger, deployment: Deployment, stop_seconds: float) -> Keep | Halt:
+    """The same before a deployment is rented, which costs the least that is charged for it."""
+    if rental_seconds(goal, spent, deployment, stop_seconds) > 0:
+        return Keep()
+    return _halt(goal, spent, deployment.rental_usd(stop_seconds))
+
+
+def _halt(goal: Goal, spent: Ledger, more_usd: float) -> Halt:
+    if goal.budget_usd is not None and spent.usd + more_usd >= goal.budget_usd:
         return Halt(
             Limit.BUDGET, f"{show_usd(spent.usd)} of the budget of {show_usd(goal.budget_usd)} are spent"
         )
@@ -73,6 +84,13 @@ def allowed_seconds(goal: Goal, spent: Ledger, deployment: Deployment, stop_seco
     if goal.budget_usd is not None and deployment.usd_per_hour > 0:
         seconds.append((goal.budget_usd - spent.usd) / deployment.usd_per_hour * 3600.0 - stop_seconds)
     return min(seconds)
+
+
+def rental_seconds(goal: Goal, spent: Ledger, deployment: Deployment, stop_seconds: float) -> float:
+    """How long a deployment that is rented now may run; 0: the least that is charged for it is more than is left."""
+    if goal.budget_usd is not None and spent.usd + deployment.rental_usd(0.0) > goal.budget_usd:
+        return 0.0
+    return allowed_seconds(goal, spent, deployment, stop_seconds)
 
 
 def promised_usd(goal: Goal, spent_usd: float, under_way_usd: float, to_join: int) -> float:

@@ -60,11 +60,13 @@ def samples_left(situation: Situation, deployment: Deployment) -> float:
 
 
 def _prospect(situation: Situation, deployment: Deployment, speed: Speed, move_seconds: float) -> Prospect:
-    longer = stretch(deployment.offer.losses_per_hour, situation.move_seconds)
+    offer = deployment.offer
+    longer = stretch(offer.losses_per_hour, situation.move_seconds, lifetime_seconds=offer.lifetime_seconds)
     left = longer * samples_left(situation, deployment)
 
     def totals(samples_per_second: float) -> Ledger:
         seconds = move_seconds + left / samples_per_second
-        return Ledger(situation.spent.seconds + seconds, situation.spent.usd + deployment.usd(seconds))
+        rented = deployment.rental_usd(seconds) if move_seconds > 0 else deployment.usd(seconds)
+        return Ledger(situation.spent.seconds + seconds, situation.spent.usd + rented)
 
     return Prospect(deployment, totals(speed.samples_per_second), totals(speed.low))

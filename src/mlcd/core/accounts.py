@@ -63,7 +63,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Upload:
-    """Code or data that someone sent; the id is the hash of what was sent."""
+    """Code or data that someone sent; the id stands for who sent it, its name and its content."""
 
     id: str
     account: str

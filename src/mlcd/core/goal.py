@@ -51,6 +51,11 @@ class Goal:
         return max(shares)
 
     @property
+    def limits(self) -> tuple[float | None, float | None]:
+        """Seconds and dollars that may not be passed; None: no limit."""
+        return self.deadline_seconds, self.budget_usd
+
+    @property
     def limited(self) -> bool:
         """Whether there is any limit to keep."""
         return self.deadline_seconds is not None or self.budget_usd is not None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import isfinite
 from typing import Any
 
 from mlcd.core.goal import Aim
 from mlcd.core.notices import Recipient
+from mlcd.core.progress import MetricPoint
 
 
 class Direction(StrEnum):
@@ -27,7 +30,20 @@ class Target:
 
     def reached(self, value: float) -> bool:
         """Whether the metric has got there."""
+        if not isfinite(value):
+            return False
         return value <= self.value if self.direction is Direction.DOWN else value >= self.value
+
+    def reached_in(self, metrics: Iterable[MetricPoint]) -> bool:
+        """Whether it got there at any time, be it between two looks."""
+        return any(point.name == self.metric and self.reached(point.value) for point in metrics)
+
+
+class OnNan(StrEnum):
+    """What becomes of a training whose loss is nan or infinite."""
+
+    WARN = "warn"  # it goes on
+    STOP = "stop"  # it is stopped, and the newest checkpoint from before is kept
 
 
 @dataclass(frozen=True)
@@ -146,6 +162,7 @@ class ProgressSettings:
     """How progress is read from the log, where the program does not report by itself."""
 
     pattern: str = ""  # named groups: step, samples, epoch, or any metric
+    hang_seconds: float | None = None  # no step for so long: it hangs; None: by the steps seen; 0: never
 
 
 @dataclass(frozen=True)
@@ -175,6 +192,7 @@ class Job:
     probe: ProbeSettings = ProbeSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
     progress: ProgressSettings = ProgressSettings()
+    on_nan: OnNan = OnNan.WARN
     elastic: bool = True  # the training may move to another deployment, where it can checkpoint
     cloud: str = "local"
     on_event: tuple[Recipient, ...] = ()  # who is told of what happens to it

@@ -78,17 +78,17 @@ def read_mounts(value: Any, info: ValidationInfo) -> dict[str, str]:
     """Where → absolute path here, or s3://bucket/path; other buckets are left out with a notice."""
     if not isinstance(value, dict):
         raise ValueError(f"{read.shown(value)} is not a mapping of paths")
-    mounts = {_around(info).filled(where): _mount(where, what, info) for where, what in value.items()}
-    return {where: path for where, path in mounts.items() if path is not None}
+    mounts = read.each_entry(value, lambda where, what: _mount(where, what, info))
+    return {_around(info).filled(where): path for where, path in mounts.items() if path is not None}
 
 
 def _mount(where: str, what: Any, info: ValidationInfo) -> str | None:
     source = what.get("source") if isinstance(what, dict) else what
     if isinstance(source, str) and source.startswith("s3://") and _copied(what):
-        return _bucket(where, _around(info).filled(read.filled_text(source)))
+        return _bucket(_around(info).filled(read.filled_text(source)))
     if not isinstance(source, str) or "://" in source:
         if not isinstance(what, dict | str):
-            raise ValueError(f"{read.shown(what)} is not what '{where}' could be")
+            raise ValueError(f"{read.shown(what)} is neither a path nor a bucket")
         _around(info).notices.append(
             f"file_mounts: '{where}' is a bucket, which mlcd does not mount; "
             "s3:// with 'mode: COPY' is fetched, others fetch in 'setup'."
@@ -96,7 +96,7 @@ def _mount(where: str, what: Any, info: ValidationInfo) -> str | None:
         return None
     path = _around(info).path(read.filled_text(source))
     if not _on_disk(path):
-        raise ValueError(f"there is nothing at {path}, wanted as '{where}'")
+        raise ValueError(f"there is nothing at {path}")
     return str(path.resolve())
 
 
@@ -105,10 +105,10 @@ def _copied(what: Any) -> bool:
     return isinstance(what, str) or (isinstance(what, dict) and str(what.get("mode", "")).upper() == "COPY")
 
 
-def _bucket(where: str, source: str) -> str:
+def _bucket(source: str) -> str:
     """It is listed and fetched when a task begins; here only its form is checked."""
     if not _BUCKET.fullmatch(source):
-        raise ValueError(f"{read.shown(source)}, wanted as '{where}', is not of the form s3://bucket/path")
+        raise ValueError(f"{read.shown(source)} is not of the form s3://bucket/path")
     return source
 
 
@@ -138,15 +138,21 @@ def _variables(value: Any, given: Mapping[str, str], environ: Mapping[str, str])
         raise ValueError(
             f"{'a list' if isinstance(value, list) else 'this'} is not a mapping of names to values"
         )
-    names = [read.env_name(name) for name in value]
-    found = {**environ, **{name: each for name, each in value.items() if each is not None}, **given}
-    if missing := [name for name in names if name not in found]:
-        raise ValueError(f"{', '.join(missing)} has no value; give it with the command or in the environment")
-    if odd := [name for name in names if not isinstance(found[name], str | int | float)]:
-        raise ValueError(f"{', '.join(odd)} is not a text")
-    if odd := [name for name in names if "\0" in str(found[name])]:
-        raise ValueError(f"{', '.join(odd)} holds a NUL character")
-    return {name: str(found[name]) for name in [*names, *(name for name in given if name not in value)]}
+    others = {**environ, **given}
+
+    def variable(name: str, said: Any) -> str:
+        read.env_name(name)
+        found = given.get(name, others.get(name) if said is None else said)
+        if found is None:
+            raise ValueError("it has no value; give it with the command or in the environment")
+        if not isinstance(found, str | int | float):
+            raise ValueError("it is not a text")  # without the value: it may be a secret
+        if "\0" in str(found):
+            raise ValueError("it holds a NUL character")
+        return str(found)
+
+    more = {name: str(each) for name, each in given.items() if name not in value}
+    return read.each_entry(value, variable) | more
 
 
 def read_outputs(value: Any, info: ValidationInfo) -> tuple[str, ...]:

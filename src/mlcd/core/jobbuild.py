@@ -67,6 +67,7 @@ def build_job(keys: JobKeys, around: Surroundings) -> tuple[Job, dict[str, str]]
         probe=ProbeSettings(**dict(keys.probe)),
         checkpoint=CheckpointSettings(**dict(keys.checkpoint)),
         progress=ProgressSettings(**dict(keys.progress)),
+        on_nan=keys.on_nan,
         elastic=keys.elastic,
         cloud=keys.cloud,
         on_event=keys.on_event,

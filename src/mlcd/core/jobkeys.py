@@ -26,6 +26,7 @@ from mlcd.core.job import (
     Direction,
     LearningRateRule,
     NodeRange,
+    OnNan,
     ProbeSettings,
     ProgressSettings,
     SearchSettings,
@@ -76,6 +77,8 @@ UNUSED_RESOURCES = frozenset(
         "_cluster_config_overrides",
     }
 )
+# SkyPilot's other names for keys of `resources`.
+RESOURCE_ALIASES = {"gpus": "accelerators"}
 # Several keys have a short form: 'search: random' is 'search: {strategy: random}'.
 SHORT_FORMS = {"search": "strategy", "checkpoint": "path", "progress": "pattern", "learning_rate": "rule"}
 
@@ -107,6 +110,16 @@ class MachineKeys(Keys):
     instance_type: Annotated[tuple[str, ...], PlainValidator(read.texts)] = ()
     use_spot: Annotated[bool | None, PlainValidator(read.yes_or_no)] = None
     max_hourly_cost: Annotated[float | None, PlainValidator(read.usd)] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _aliases(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        for alias, key in RESOURCE_ALIASES.items():
+            if alias in data and key in data:
+                raise ValueError(f"'{alias}' is another name of '{key}'; leave one out")
+        return {RESOURCE_ALIASES.get(key, key): value for key, value in data.items()}
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -205,9 +218,10 @@ class LearningRateKeys(Keys):
 
 
 class ProgressKeys(Keys):
-    """How progress is read from the log."""
+    """How progress is read from the log, and when there is none any more."""
 
     pattern: Annotated[str, PlainValidator(read.pattern)] = ProgressSettings.pattern
+    hang_seconds: Annotated[float | None, PlainValidator(read.seconds_or_zero)] = None
 
 
 def _long(key: str) -> BeforeValidator:
@@ -242,6 +256,7 @@ class JobKeys(Keys):
     progress: Annotated[ProgressKeys, _long("progress")] = Field(default_factory=ProgressKeys)
     platform: Annotated[str, PlainValidator(read.filled_text)] = ""
     topology: Annotated[Topology, PlainValidator(read.topology)] = Topology.ALLREDUCE
+    on_nan: Annotated[OnNan, PlainValidator(read.on_nan)] = OnNan.WARN
     elastic: Annotated[bool, PlainValidator(read.yes_or_no)] = True
     cloud: Annotated[str, PlainValidator(read.filled_text)] = "local"
     on_event: Annotated[tuple[Recipient, ...], PlainValidator(around.read_recipients)] = ()

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from mlcd.core.jobkeys import UNUSED, UNUSED_RESOURCES, JobKeys, Keys, MachineKeys
+from mlcd.core.jobvalues import EntryErrors
 from mlcd.core.jobyaml import Document, Problem
 from mlcd.errors import InvalidJobError, did_you_mean
 
@@ -40,11 +41,20 @@ def _line(document: Document, problem: Problem) -> int | None:
 
 def problems_of(error: ValidationError) -> list[Problem]:
     """What the check of the keys found, in our words."""
-    return [_problem(each) for each in error.errors(include_url=False)]
+    return [problem for each in error.errors(include_url=False) for problem in _problems(each)]
 
 
-def _problem(error: Any) -> Problem:
-    path = tuple(error["loc"])
+def _problems(error: Any) -> Iterable[Problem]:
+    """One for most errors, and one for each wrong entry of a mapping."""
+    path, cause = tuple(error["loc"]), error.get("ctx", {}).get("error")
+    if not isinstance(cause, EntryErrors):
+        return [_problem(error, path)]
+    return [
+        Problem(_labelled((*path, name), message), (*path, name)) for name, message in cause.entries.items()
+    ]
+
+
+def _problem(error: Any, path: tuple[str | int, ...]) -> Problem:
     words = {
         "missing": f"'{path[-1] if path else ''}' is missing",
         "extra_forbidden": _unknown_key(path),

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from mlcd.core.goal import Aim
-from mlcd.core.job import BatchSizes, Direction, LearningRateRule, NodeRange, Topology
+from mlcd.core.job import BatchSizes, Direction, LearningRateRule, NodeRange, OnNan, Topology
 from mlcd.core.units import parse_duration, parse_moment
 from mlcd.errors import did_you_mean
+
+T = TypeVar("T")
 
 _RANGE = re.compile(r"\s*(\d{1,9})\s*\.\.\s*(\d{1,9})\s*")
 _MEMORY = re.compile(r"([\d.]+)\s*(?:([kmgtp])i?b?)?\s*(\+?)", re.IGNORECASE)
@@ -27,6 +30,27 @@ _BETTER_HIGH = re.compile(
     r"(acc|precision|recall|reward|score|return|bleu|rouge|psnr|ssim|dice)"
     r"|(?:^|[^a-z])(f1|auc|auroc|map|ap|iou|miou|r2|em|top\d*|ndcg|mrr|hit\w*)(?:$|[^a-z])"
 )
+
+
+class EntryErrors(ValueError):
+    """What is wrong with several entries of one mapping, each by its name."""
+
+    def __init__(self, entries: dict[str, str]) -> None:
+        super().__init__("; ".join(f"{name}: {message}" for name, message in entries.items()))
+        self.entries = entries
+
+
+def each_entry(mapping: dict[str, Any], read: Callable[[str, Any], T]) -> dict[str, T]:
+    """Every entry of a mapping read; all that is wrong with them is said at once."""
+    found, wrong = {}, {}
+    for name, value in mapping.items():
+        try:
+            found[name] = read(name, value)
+        except ValueError as error:
+            wrong[name] = str(error)
+    if wrong:
+        raise EntryErrors(wrong)
+    return found
 
 
 def text(value: Any) -> str:
@@ -106,8 +130,10 @@ def share(value: Any) -> float:
 def count(value: Any, what: str = "a whole number greater than zero") -> int:
     """A whole number above zero."""
     found = _number(value)
-    if found is None or found < 1 or not found.is_integer() or found > 1e15:
+    if found is None or found < 1 or not found.is_integer():
         raise ValueError(f"{shown(value)} is not {what}")
+    if found > 1e15:
+        raise ValueError("the number is too large")
     return int(found)
 
 
@@ -193,6 +219,14 @@ def topology(value: Any) -> Topology:
     if word not in set(Topology):
         raise ValueError(f"{shown(value)} is neither 'allreduce' nor 'ps' (parameter servers)")
     return Topology(word)
+
+
+def on_nan(value: Any) -> OnNan:
+    """warn or stop."""
+    word = text(value).strip().lower()
+    if word not in set(OnNan):
+        raise ValueError(f"{shown(value)} is neither 'warn' nor 'stop'")
+    return OnNan(word)
 
 
 def aim(value: Any) -> Aim:
@@ -313,9 +347,13 @@ def _number(value: Any) -> float | None:
         return None
     try:
         found = float(value.replace("_", "") if isinstance(value, str) else value)
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    except OverflowError:
+        raise ValueError("the number is too large") from None
+    if math.isinf(found):
+        raise ValueError("the number is too large")
+    return None if math.isnan(found) else found
 
 
 def _plain(value: Any) -> str | int | float:

@@ -35,6 +35,7 @@ def job_to_dict(job: Job) -> dict[str, Any]:
         "checkpoint": _filled(asdict(job.checkpoint)),
         "progress": _filled(asdict(job.progress)),
         "learning_rate": _without_nothing(asdict(job.learning_rate)),
+        "on_nan": job.on_nan.value,
         "elastic": job.elastic,
         "cloud": job.cloud,
         "on_event": [_recipient(each) for each in job.on_event],

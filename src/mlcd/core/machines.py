@@ -34,6 +34,11 @@ class Offer:
     source: str = ""  # who says so
     losses_per_hour: float = 0.0  # how often its machines are expected to be taken back
     extras_usd_per_hour: float = 0.0  # of one node, on top of its price: disk, public address
+    store_usd_per_hour: float = 0.0  # of what several nodes need once for all of them: a parameter store
+    lifetime_seconds: float = (
+        0.0  # a node runs no longer in one go and is then started anew; 0: no such limit
+    )
+    least_seconds: float = 0.0  # that a node is charged for, however short its life
 
     @property
     def whole_usd_per_hour(self) -> float:
@@ -74,11 +79,16 @@ class Deployment:
     @property
     def usd_per_hour(self) -> float:
         """Price of all nodes together, those that serve as well, with all that comes with them."""
-        return self.offer.whole_usd_per_hour * self.nodes
+        shared = self.offer.store_usd_per_hour if self.nodes > 1 else 0.0
+        return self.offer.whole_usd_per_hour * self.nodes + shared
 
     def usd(self, seconds: float) -> float:
         """Price of all nodes for that long."""
         return self.usd_per_hour * seconds / 3600.0
+
+    def rental_usd(self, seconds: float) -> float:
+        """Price of renting all nodes for that long, and for no less than is charged at least."""
+        return self.usd(max(seconds, self.offer.least_seconds))
 
     def __str__(self) -> str:
         batch = f", batch {self.batch_size}" if self.batch_size is not None else ""

@@ -14,6 +14,8 @@ class Occasion(StrEnum):
     PAUSED = "paused"  # stopped with a checkpoint before a limit was passed
     BUDGET = "budget"  # 80 % of it is spent
     DEADLINE = "deadline"  # at risk: the forecast passes it
+    HANG = "hang"  # no step for half the time after which the training is started again
+    NAN = "nan"  # a loss is nan or infinite
 
 
 class Channel(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mlcd.core.goal import Goal
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Ledger
 
@@ -38,6 +39,7 @@ class Plan:
     search: Ledger  # what the search has cost
     reason: str
     alternatives: tuple[Alternative, ...] = ()
+    goal: Goal | None = None  # that it was made for; None: an earlier version did not write it down
 
     @property
     def total(self) -> Ledger:

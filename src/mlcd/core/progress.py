@@ -43,7 +43,7 @@ class Usage:
     peak_memory_gib: float = 0.0  # of the fullest node
     gpu_share: float = 0.0
     peak_gpu_memory_gib: float = 0.0
-    network_mbps: float = 0.0
+    network_mbps: float = 0.0  # received by a node
     nodes: tuple[NodeUsage, ...] = ()  # each, by rank; empty: known of all together only
 
 
@@ -54,6 +54,7 @@ class Progress:
     points: tuple[Point, ...] = ()
     metrics: tuple[MetricPoint, ...] = ()
     usage: Usage = Usage()
+    alone: bool = False  # the ranks do not share the work: each trains the same, which is counted once
 
     @property
     def steps(self) -> float:

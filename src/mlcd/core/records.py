@@ -18,9 +18,9 @@ class Controller:
     """The process that drives a job now."""
 
     token: str
-    host: str
+    host: str  # with its boot
     pid: int
-    born_at: float  # when that process began, so that a reused pid is not mistaken for it
+    born_at: float  # seconds after the boot when that process began: no reused pid is mistaken for it
     beat_at: float  # when it was last heard of
 
 
@@ -49,12 +49,14 @@ class JobRecord:
     start_seconds: float | None = None  # launch to first step as the cloud knows it; None: see the probes
     code: str = ""  # digest of the program's folder when the search began
     learnt: dict[str, Any] = field(default_factory=dict)  # its models for later jobs, see forecast.stored
-    forgiven: int = 0  # trials before the program was mended: its own faults in them count no more
+    forgiven: int = 0  # trials before the program or the cloud was fixed: faults in them count no more
     conditions: dict[str, Conditions] = field(
         default_factory=dict
     )  # deployment → as the training began there
     changes: tuple[Change, ...] = ()  # for which machines were looked for again
     error: str = ""
+    enough_seconds: float | None = None  # a deadline that would do, where none can keep the one in force
+    enough_usd: float | None = None  # a budget, likewise
     exit_code: int = 0  # of the command that waits for this job, see mlcd.errors
     ended_at: float | None = None
     controller: Controller | None = None
@@ -66,6 +68,12 @@ class JobRecord:
         if self.plan is None:
             raise ValueError(f"job {self.id} has no plan yet")
         return self.moved_to or self.plan.deployment
+
+    @property
+    def needs_controller(self) -> bool:
+        """Whether a controller has something to do for this job."""
+        waits = self.state is JobState.PLANNED and (self.confirmed or self.stop_asked)
+        return self.started and (self.state.active or waits)
 
     @property
     def looking_again(self) -> bool:
@@ -99,6 +107,9 @@ class TaskRecord:
     deployment: Deployment
     cloud: str
     intended_at: float
+    carries: bool = (
+        False  # a probe that goes on from the job's checkpoint and leaves one: its steps are training
+    )
     handle: str | None = None  # None: launch has not answered yet
     ended_at: float | None = None  # None: it may still run
 

@@ -64,6 +64,8 @@ class Attempt:
     last_step_at: float | None = None
     samples_per_second: float = 0.0  # in its last minute
     ended_at: float | None = None
+    longest_pause_seconds: float = 0.0  # between two steps, or before the first
+    nan_loss: str = ""  # the loss that was nan or infinite when it was last seen
 
 
 @dataclass(frozen=True)

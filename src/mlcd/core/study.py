@@ -72,21 +72,21 @@ class Study:
 
     def probe_usd(self, deployment: Deployment) -> float:
         """Expected cost of trying this deployment."""
-        return deployment.usd(self.probe_seconds(deployment))
+        return deployment.rental_usd(self.probe_seconds(deployment))
 
     def training_seconds(self, deployment: Deployment, samples_per_second: float) -> float:
-        """Time of the whole training at that speed, machines that are taken back included."""
-        working = self.work(deployment) / samples_per_second
-        return self.start_seconds + self.stretch(deployment.offer.losses_per_hour) * working
+        """Time of the whole training at that speed, machines that are taken back or started anew included."""
+        working, offer = self.work(deployment) / samples_per_second, deployment.offer
+        return self.start_seconds + self.stretch(offer.losses_per_hour, offer.lifetime_seconds) * working
 
-    def stretch(self, losses_per_hour: float) -> float:
-        """How many times longer a training takes on machines that are taken back so often."""
-        return stretch(losses_per_hour, self.start_seconds)
+    def stretch(self, losses_per_hour: float, lifetime_seconds: float = 0.0) -> float:
+        """How many times longer a training takes on machines that are taken back so often, or live so long only."""
+        return stretch(losses_per_hour, self.start_seconds, lifetime_seconds=lifetime_seconds)
 
     def total(self, deployment: Deployment, samples_per_second: float) -> Ledger:
         """Time and money of the whole job if the training started now at that speed."""
         seconds = self.training_seconds(deployment, samples_per_second)
-        return Ledger(self.spent.seconds + seconds, self.spent.usd + deployment.usd(seconds))
+        return Ledger(self.spent.seconds + seconds, self.spent.usd + deployment.rental_usd(seconds))
 
     @property
     def tried(self) -> frozenset[Deployment]:

@@ -24,6 +24,14 @@ class TaskKind(StrEnum):
     TRAINING = "training"
 
 
+class Refusal(StrEnum):
+    """Why a task could not be started, where that is no fault of its program."""
+
+    NO_CAPACITY = "no capacity"  # not enough machines of this kind now
+    USER = "user"  # settings, rights or the account are to be changed first: asking again changes nothing
+    CLOUD = "cloud"  # the cloud or the way to its machines failed: it may go better elsewhere, or later
+
+
 class TaskState(StrEnum):
     """See the life cycle above."""
 
@@ -63,6 +71,7 @@ class Task:
     grace_seconds: float = 15.0
     max_seconds: float | None = None  # the cloud ends it by itself after that, whoever is watching
     samples: float = 0.0  # still to do; 0: until the program ends
+    all_trained: bool = False  # nothing is left to do: the program is started only to hand back what it made
     samples_before: float = 0.0  # done by earlier attempts
     samples_per_epoch: float = 0.0  # the size of the data set, where the job tells it
     until: Target | None = None
@@ -116,11 +125,15 @@ class TaskStatus:
     exit_code: int | None = None
     reason: str = ""  # why it ended, in plain words, where the cloud knows: "out of memory", "time limit"
     log_tail: str = ""
+    warning: str = ""  # what goes wrong while nobody looks: machines that cannot be given back
+    notes: tuple[str, ...] = ()  # what happened on the way that is worth telling, oldest first
+    refused: Refusal | None = None  # why it was not started, where it is no fault of the program
+    hint: str = ""  # what to do about that
 
     @property
     def usd(self) -> float:
-        """Money so far."""
-        return sum(charge.usd for charge in self.charges)
+        """Money so far; nothing while it uses what an earlier task has paid for."""
+        return max(0.0, sum(charge.usd for charge in self.charges))
 
 
 @dataclass(frozen=True)
@@ -134,3 +147,4 @@ class Owned:
     since: float
     deployment: Deployment | None = None
     leased_until: float | None = None  # renewed by whoever looks after it, wherever that is
+    kept_until: float | None = None  # its task is over, and it waits until then for the next one of its job

@@ -38,6 +38,7 @@ class Measurement:
     usage: Usage = Usage()
     noise_scale: float | None = None  # of the gradients, in samples, once it was stable
     parameters: float = 0.0  # of the model; 0: the program did not tell
+    spread: float = 0.0  # of the rate over the probe, standard deviation ÷ mean: how unsteadily it went
     kind: Literal["measurement"] = "measurement"
 
     @property
@@ -59,8 +60,12 @@ class FailureKind(StrEnum):
     CRASHED = "crashed"
     HUNG = "hung"  # no step for too long
     SILENT = "never reported"  # it ran, and not one step was seen
+    NOT_SHARED = "work not shared"  # each rank trains the same for itself
+    NOT_LOADED = "checkpoint not loaded"  # the next one goes on from the checkpoint before
     LOST = "lost"  # a node went away
     NO_CAPACITY = "no capacity"
+    REFUSED = "refused"  # settings, rights or the account are to be changed before anything can start
+    NOT_STARTED = "not started"  # the cloud or the way to its machines failed
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,7 @@ class Failure:
     message: str = ""
     exit_code: int | None = None
     log_tail: str = ""
+    hint: str = ""  # what to do about it, where the cloud says
     kind: Literal["failure"] = "failure"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+LONGEST_SECONDS = 1e10  # three centuries
 _UNIT_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(w|d|h|m|s)")
 
@@ -19,7 +20,9 @@ def parse_duration(text: str | int | float) -> float:
         if not parts or _DURATION.sub("", compact).strip():
             raise ValueError(f"'{text}' is not a duration such as '90s', '45m', '6h', '1h30m' or '2d'")
         seconds = sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
-    if not 0 < seconds < 1e10:
+    if seconds >= LONGEST_SECONDS:
+        raise ValueError(f"'{text}' is too long a duration")
+    if not seconds > 0:
         raise ValueError(f"'{text}' is not a duration greater than zero")
     return seconds
 

@@ -19,8 +19,7 @@ from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from mlcd.errors import UserError
 from mlcd.forecast.estimate import Estimate, spread_around
@@ -133,7 +132,7 @@ def _fit(form: Form, batches: Array, samples: Array) -> SamplesModel:
     )
     relative = design / samples[:, None]
     covariance = np.linalg.pinv(relative.T @ relative) * spread**2
-    deviations = float(student.ppf(0.975, freedom)) if freedom > 1 else float(student.ppf(0.975, 2))
+    deviations = float(stdtrit(freedom if freedom > 1 else 2, 0.975))
     (a, b), (c, d) = covariance.tolist()
     return SamplesModel(
         form, float(found[0]), float(found[1]), ((a, b), (c, d)), spread, deviations, _whole(batches)
@@ -145,6 +144,8 @@ def _solve(form: Form, batches: Array, samples: Array) -> Array:
     weighted = _design(form, batches) / samples[:, None]
     # Scaled columns: 1/√B and B differ by many powers of ten.
     scale = np.linalg.norm(weighted, axis=0)
+    from scipy.optimize import nnls  # half a second: most commands fit nothing
+
     found, _ = nnls(weighted / scale, np.ones(len(samples)))
     return np.asarray(found / scale)
 

@@ -17,7 +17,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
 from mlcd.errors import UserError
 from mlcd.forecast.estimate import Estimate, spread_around
@@ -82,6 +81,8 @@ def fit_steps(placements: Sequence[Placement], profiles: Sequence[Profile]) -> S
     def misses(x: Array) -> Array:
         seen = (space.log_steps(x)[rows] - logs) / STEP_SPREAD
         return np.concatenate([seen, (x - prior) / space.prior_spread])
+
+    from scipy.optimize import least_squares  # half a second: most commands fit nothing
 
     found = least_squares(misses, prior, bounds=space.bounds, x_scale="jac")
     return StepModel(space, found.x, np.linalg.pinv(found.jac.T @ found.jac))

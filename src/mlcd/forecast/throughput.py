@@ -3,6 +3,10 @@
 Steps are not independent readings: the clock runs between reports, garbage collection and data loading
 come in bursts. So the time after the warm-up is cut into segments of about equal length (batch means),
 and the interval is Student's over the segments' rates.
+
+Where the warm-up ends is not known beforehand: a program may compile once more at its second batch. As in simulations
+(MSER, White 1997) as much of the beginning is left out as makes the standard error of the rest smallest, at most half,
+and only where that helps a lot.
 """
 
 from __future__ import annotations
@@ -11,12 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from mlcd.core.progress import Point
 
 MOST_SEGMENTS = 20
 UNSURE_SHARE = 0.3  # half-width ÷ mean where a single segment is all there is
+LEAST_LEFT = 4  # segments that are never left out
+MUCH_BETTER = 0.5  # of the standard error, below which a beginning is left out
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,7 @@ class Throughput:
     samples: float
     seconds: float  # of the stretch
     segments: int
+    spread: float = 0.0  # standard deviation of the segments' rates ÷ mean: how unsteadily it went
 
     @property
     def interval_share(self) -> float:
@@ -46,6 +53,28 @@ def last_step_seconds(points: Sequence[Point]) -> float | None:
     """When the newest step was first seen."""
     steps = points[-1].steps if points else 0.0
     return next((point.seconds for point in points if point.steps >= steps > 0), None)
+
+
+def steady_since(points: Sequence[Point], seconds: float) -> float:
+    """The moment from which the rate is steady: that moment itself, or later where the beginning was different."""
+    moves = _moves([point for point in points if point.seconds >= seconds and point.steps > 0])
+    spans = _spans(moves) if len(moves) > 2 else []
+    errors = [_standard_error(spans[left_out:]) for left_out in range(max(0, len(spans) - LEAST_LEFT) + 1)]
+    errors = errors[: len(spans) // 2 + 1]
+    best = min(range(len(errors)), key=lambda left_out: errors[left_out], default=0)
+    if best == 0 or errors[best] > MUCH_BETTER * errors[0]:
+        return seconds
+    return spans[best][0].seconds
+
+
+def lost_seconds(points: Sequence[Point], begin: float, steady: float) -> float:
+    """What that beginning took beyond the time that its samples take at the steady rate."""
+    early = [point for point in points if begin <= point.seconds <= steady and point.steps > 0]
+    later = throughput_after(points, steady)
+    if steady <= begin or later is None:
+        return 0.0
+    needed = (early[-1].samples - early[0].samples) / later.samples_per_second
+    return max(0.0, early[-1].seconds - early[0].seconds - needed)
 
 
 def throughput_after(points: Sequence[Point], seconds: float) -> Throughput | None:
@@ -66,6 +95,7 @@ def throughput_after(points: Sequence[Point], seconds: float) -> Throughput | No
         last.samples - first.samples,
         span,
         len(segments),
+        _deviation(segments) / mean,
     )
 
 
@@ -80,13 +110,37 @@ def _moves(points: Sequence[Point]) -> list[Point]:
 
 def _segments(moves: Sequence[Point]) -> list[float]:
     """Rates of up to MOST_SEGMENTS stretches of about equal length."""
+    return [_rate(begin, end) for begin, end in _spans(moves)]
+
+
+def _spans(moves: Sequence[Point]) -> list[tuple[Point, Point]]:
+    """Where they begin and end."""
     length = (moves[-1].seconds - moves[0].seconds) / MOST_SEGMENTS
-    rates, begin = [], moves[0]
+    spans, begin = [], moves[0]
     for point in moves[1:]:
         if point.seconds - begin.seconds >= length * 0.999:
-            rates.append((point.samples - begin.samples) / (point.seconds - begin.seconds))
+            spans.append((begin, point))
             begin = point
-    return rates
+    return spans
+
+
+def _rate(begin: Point, end: Point) -> float:
+    return (end.samples - begin.samples) / (end.seconds - begin.seconds)
+
+
+def _standard_error(spans: Sequence[tuple[Point, Point]]) -> float:
+    """Of the mean rate, ÷ mean."""
+    rates = [_rate(begin, end) for begin, end in spans]
+    mean = sum(rates) / len(rates) if rates else 0.0
+    return _deviation(rates) / sqrt(len(rates)) / mean if mean > 0 else 0.0
+
+
+def _deviation(rates: Sequence[float]) -> float:
+    """Standard deviation of the rates; 0 where there are fewer than two."""
+    if len(rates) < 2:
+        return 0.0
+    middle = sum(rates) / len(rates)
+    return sqrt(sum((rate - middle) ** 2 for rate in rates) / (len(rates) - 1))
 
 
 def _half_width(rates: Sequence[float], mean: float) -> float:
@@ -94,6 +148,4 @@ def _half_width(rates: Sequence[float], mean: float) -> float:
     count = len(rates)
     if count < 2:
         return UNSURE_SHARE * mean
-    middle = sum(rates) / count
-    variance = sum((rate - middle) ** 2 for rate in rates) / (count - 1)
-    return float(student.ppf(0.975, count - 1)) * sqrt(variance / count)
+    return float(stdtrit(count - 1, 0.975)) * _deviation(rates) / sqrt(count)

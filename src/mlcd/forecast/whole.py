@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, hypot, log
 
 from mlcd.core.machines import Deployment
@@ -14,6 +15,15 @@ Z95 = 1.96  # a normal value lies within ± this many standard deviations in 95 
 # What a probe of minutes cannot see of a training of hours: other neighbours, another data centre row,
 # the slow end of the data set. Standard deviation, as a share of the speed.
 UNSEEN_SHARE = 0.02
+# A computer that is busy with other things is busy in another way when the training runs. So many times the
+# swings that the probe saw within seconds lie between it and the training, however long it was. Measured in
+# benchmarks/forecast_bands.
+LASTING_SHARE = 2.5
+MOST_LASTING = 0.5  # standard deviation ÷ speed, however unsteadily the probe went
+# The start of a training takes longer or shorter than that of its probe: imports, compiling, files that are cached. So
+# do all starts after it, where machines are taken back or live for a while only.
+START_SHARE = 0.2
+LEAST_SHARE = 0.1  # of the expected time, below which no band reaches
 
 
 def forecast_training(study: Study, deployment: Deployment, measurement: Measurement) -> Forecast:
@@ -32,20 +42,41 @@ def forecast_at(
 ) -> Forecast:
     """Time and money of the whole training at that speed, known to that standard error ÷ speed."""
     factor = exp(Z95 * relative_error)
-    expected, low, high = (
+    expected, fast, slow = (
         study.training_seconds(deployment, speed)
         for speed in (samples_per_second, samples_per_second * factor, samples_per_second / factor)
     )
+    early, late = (
+        replace(study, start_seconds=share * study.start_seconds).training_seconds(
+            deployment, samples_per_second
+        )
+        for share in (1.0 - Z95 * START_SHARE, 1.0 + Z95 * START_SHARE)
+    )
+    fewest = expected - _last_start(study, deployment, samples_per_second, expected)
+    low = max(fewest - hypot(expected - fast, expected - early), LEAST_SHARE * expected)
+    high = expected + hypot(slow - expected, late - expected)
     return Forecast(
         seconds=expected,
         low_seconds=low,
         high_seconds=high,
-        usd=deployment.usd(expected),
-        low_usd=deployment.usd(low),
-        high_usd=deployment.usd(high),
+        usd=deployment.rental_usd(expected),
+        low_usd=deployment.rental_usd(low),
+        high_usd=deployment.rental_usd(high),
     )
+
+
+def _last_start(
+    study: Study, deployment: Deployment, samples_per_second: float, expected_seconds: float
+) -> float:
+    """What of the expected time may not come: machines that live for a while are started a whole number of times."""
+    if deployment.offer.lifetime_seconds <= 0.0:
+        return 0.0
+    for_ever = replace(deployment, offer=replace(deployment.offer, lifetime_seconds=0.0))
+    restarts = expected_seconds - study.training_seconds(for_ever, samples_per_second)
+    return min(study.start_seconds, restarts)
 
 
 def speed_error(measurement: Measurement) -> float:
     """Standard error ÷ speed of what the training will see: the measurement's own, and what it cannot see."""
-    return hypot(measurement.relative_error, UNSEEN_SHARE)
+    lasting = min(LASTING_SHARE * measurement.spread, MOST_LASTING)
+    return hypot(measurement.relative_error, UNSEEN_SHARE, lasting)

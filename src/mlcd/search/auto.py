@@ -9,6 +9,7 @@ study ─▶ beliefs on every throughput            auto_laws, auto_model
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -17,6 +18,7 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
 from mlcd.search import auto_reasons as reasons
 from mlcd.search.auto_board import Board, believe_study, set_up
+from mlcd.search.auto_chance import chance_of_any
 from mlcd.search.auto_failures import forbidden
 from mlcd.search.auto_features import Bools, Floats, Rows
 from mlcd.search.auto_laws import Prior
@@ -25,9 +27,10 @@ from mlcd.search.auto_shortlist import Shortlist, shortlist
 from mlcd.search.auto_worth import gains
 
 _GIVE_UP_FAILING = 0.9  # chance of failure everywhere, when nothing has ever run
-_HOPELESS_GAP = 2.0  # in log throughput: all would have to be seven times as fast …
-_HOPELESS_PROBES = 12  # fewer make no such belief trustworthy
-_HOPELESS_SD = 3.0  # … as at the very best of what is believed
+_SMALL_CHANCE = 0.02  # that any deployment keeps the limits: below it the goal is refused …
+_SMALL_PART = 0.05  # of a limit that a probe may take which is not expected to find anything
+_AS_LARGE = 0.75  # of the largest, by price: nearly as large
+_TRUSTED_PROBES = 5  # … once so many were measured: fewer make no such belief trustworthy
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,10 @@ class Auto:
 def _decide(auto: Auto, board: Board, listed: Shortlist) -> Deployment | Stop:
     study, scene = board.study, _scene(board, listed.choices)
     now = look(scene)
+    if _out_of_reach(board, scene, now):
+        if study.pending:
+            return Stop(None, reasons.waiting(study))
+        return _largest(board) or Stop(None, reasons.out_of_reach(study, _SMALL_CHANCE))
     if not study.probes_left or not len(listed.probes):
         return _stop(auto, study, scene, now, reasons.nothing_to_try(study))
     places = np.searchsorted(listed.choices, listed.probes)
@@ -93,11 +100,38 @@ def _some_hope(board: Board, scene: Scene, places: Rows) -> bool:
     return bool(ran or scene.failing[places].min() <= _GIVE_UP_FAILING)
 
 
-def _last_hope(board: Board, scene: Scene, now: Outlook, places: Rows) -> Deployment | Stop:
-    """With nothing that keeps the limits in hand: what is most likely to, unless all hope is gone.
+def _out_of_reach(board: Board, scene: Scene, now: Outlook) -> bool:
+    """Whether the goal is given up: nothing in hand keeps the limits, and hardly anything else can."""
+    study = board.study
+    if not study.goal.limited or now.best is not None:
+        return False
+    if board.measured.sum() < _TRUSTED_PROBES:
+        return False
+    return chance_of_any(board.beliefs, scene) < _SMALL_CHANCE
 
-    Beliefs that rule out everything are not to be trusted to the last digit: there are cliffs, such as enough
-    memory at last, that no law foresees. So each may be off by a surprise, and only a gap beyond it ends the search.
+
+def _largest(board: Board) -> Deployment | None:
+    """The most machines that can be tried for a small part of the limits; None: some as large were tried already.
+
+    There are cliffs, such as enough memory at last, that no law foresees, and they lie where there is most of it.
+    """
+    study, stakes = board.study, board.stakes
+    seconds, usd = (inf if limit is None else limit for limit in study.goal.limits)
+    little = (stakes.probe_seconds <= _SMALL_PART * seconds) & (stakes.probe_usd <= _SMALL_PART * usd)
+    if not (board.open & little).any() or not study.probes_left:
+        return None
+    most = stakes.usd[board.open & little].max()
+    if max(trial.deployment.usd_per_hour for trial in study.trials) >= _AS_LARGE * most:
+        return None
+    rows = np.flatnonzero(board.open & little & (stakes.usd >= most))
+    return study.space[int(rows[np.argmax((board.beliefs.mean - stakes.required())[rows])])]
+
+
+def _last_hope(board: Board, scene: Scene, now: Outlook, places: Rows) -> Deployment | Stop:
+    """With nothing that keeps the limits in hand: what is most likely to.
+
+    Beliefs are not to be trusted to the last digit: there are cliffs, such as enough memory at last, that no law
+    foresees. So each may be off by a surprise.
     """
     study = board.study
     if not _some_hope(board, scene, places):
@@ -105,9 +139,6 @@ def _last_hope(board: Board, scene: Scene, now: Outlook, places: Rows) -> Deploy
     gaps = board.beliefs.mean[scene.rows[places]] - scene.stakes.take(places).required_after_probe()
     keeps = log_ndtr(gaps / np.hypot(now.sd[places], SURPRISE))
     likeliest = int(np.argmax(keeps + np.log1p(-scene.failing[places])))
-    out_of_reach = np.max(gaps + _HOPELESS_SD * now.sd[places]) < -_HOPELESS_GAP
-    if out_of_reach and len(study.trials) >= _HOPELESS_PROBES:
-        return Stop(None, reasons.out_of_reach(study))
     return study.space[int(scene.rows[places[likeliest]])]
 
 

@@ -138,6 +138,6 @@ def _reserves(board: Board) -> list[tuple[float, float]]:
     own, mean, sd = stakes.take(rows), board.beliefs.mean[rows], board.beliefs.sd[rows]
     slow = mean - RISK_SD * sd
     seconds = own.start_seconds + own.work * np.exp(-slow)
-    usd = own.usd * seconds / 3600.0
+    usd = own.usd * np.maximum(seconds, own.least_seconds) / 3600.0
     safe = slow >= own.required()
     return list(zip(seconds[safe].tolist(), usd[safe].tolist(), strict=True))

@@ -24,7 +24,8 @@ _DOUBT = 0.01
 _ANYWHERE, _FAMILY, _TYPE = 0.1, 0.2, 0.4  # likeness, added up
 _NODES_LENGTH, _BATCH_LENGTH = 1.0, 1.5
 _FORBIDDEN = 0.98
-_LUCK = (FailureKind.LOST, FailureKind.NO_CAPACITY)  # says nothing of the program
+# Says nothing of the program.
+_LUCK = (FailureKind.LOST, FailureKind.NO_CAPACITY, FailureKind.REFUSED, FailureKind.NOT_STARTED)
 
 
 def chance_of_failure(study: Study, space: Features) -> Floats:

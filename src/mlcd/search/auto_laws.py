@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy.stats import qmc
 
 from mlcd.search.auto_features import Bools, Features, Floats, Ints, Rows, join
 
@@ -114,6 +113,8 @@ def law_means(deployments: Features, reference: Reference, prior: Prior, laws: R
 @cache
 def _laws(prior: Prior) -> tuple[Floats, ...]:
     """The laws as columns (L, 1): points of a Sobol sequence, the same in every process."""
+    from scipy.stats import qmc  # most of a second: most commands search nothing
+
     unit = qmc.Sobol(6, scramble=False).random(2 * prior.laws)[prior.laws :, :, None]
     low, high = np.log([prior.overhead, prior.exchange, prior.growth]).T[:, :, None]
     scales = np.exp(low + (high - low) * unit[:, :3])

@@ -59,9 +59,9 @@ def waiting(study: Study) -> str:
     return f"{len(study.pending)} of the deployments are still being tried"
 
 
-def out_of_reach(study: Study) -> str:
-    """When no deployment has a chance to keep the limits."""
-    return f"{_so_far(study)} what was seen leaves no deployment a chance to keep the {limit_names(study)}"
+def out_of_reach(study: Study, small: float) -> str:
+    """When hardly any deployment has a chance to keep the limits."""
+    return f"{_so_far(study)} the chance that another one can is below {small:.0%}"
 
 
 def limit_names(study: Study) -> str:

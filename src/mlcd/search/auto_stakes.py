@@ -3,6 +3,7 @@
 Glossary (N deployments):
     work               samples to train: (N,)
     usd                price of all nodes for an hour: (N,)
+    least_seconds      that are charged however short the training or the probe: (N,)
     spent              seconds and dollars that are gone, with the probes that are under way
     probe_seconds      what a probe adds to the time: nothing but the rest where another one runs as long anyway
     required           the least log throughput that keeps the limits; +∞ where none can, −∞ where there are none
@@ -27,6 +28,7 @@ class Stakes:
     goal: Goal
     work: Floats
     usd: Floats
+    least_seconds: Floats
     probe_seconds: Floats
     probe_usd: Floats
     start_seconds: float
@@ -39,6 +41,7 @@ class Stakes:
             self,
             work=self.work[rows],
             usd=self.usd[rows],
+            least_seconds=self.least_seconds[rows],
             probe_seconds=self.probe_seconds[rows],
             probe_usd=self.probe_usd[rows],
         )
@@ -51,7 +54,7 @@ class Stakes:
         """The goal's unit for the whole job: hours, dollars, or the root of their product. (…, N)."""
         training = self.start_seconds + seconds_of_training
         hours = (self.spent.seconds + training) / 3600.0
-        usd = self.spent.usd + self.usd * training / 3600.0
+        usd = self.spent.usd + self.usd * np.maximum(training, self.least_seconds) / 3600.0
         if self.goal.aim is Aim.FASTEST:
             return hours
         if self.goal.aim is Aim.CHEAPEST:
@@ -84,6 +87,7 @@ class Stakes:
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.goal.budget_usd is not None:
                 affordable = (self.goal.budget_usd - spent_usd) * 3600.0 / self.usd
+                affordable = np.where(affordable >= self.least_seconds, affordable, 0.0)
                 seconds = np.minimum(seconds, np.where(self.usd > 0, affordable, np.inf))
             needed = np.log(self.work) - np.log(np.maximum(seconds - self.start_seconds, 0.0))
         return np.where(np.isinf(seconds), -np.inf, needed)
@@ -91,7 +95,7 @@ class Stakes:
 
 def stakes_of(study: Study, space: Features) -> Stakes:
     """The stakes of a study, with its pending probes counted as spent."""
-    usd = space.usd * space.nodes
+    usd = space.usd * space.nodes + np.where(space.nodes > 1, space.store_usd, 0.0)
     seconds = _per_value(space.nodes, lambda nodes: study.probe_time.seconds(int(nodes)))
     waiting = max((study.probe_seconds(each) for each in study.pending), default=0.0)
     committed = sum(study.probe_usd(each) for each in study.pending)
@@ -99,8 +103,9 @@ def stakes_of(study: Study, space: Features) -> Stakes:
         goal=study.goal,
         work=_work(study, space),
         usd=usd,
+        least_seconds=space.least,
         probe_seconds=np.maximum(seconds - waiting, 0.0),
-        probe_usd=usd * seconds / 3600.0,
+        probe_usd=usd * np.maximum(seconds, space.least) / 3600.0,
         start_seconds=study.start_seconds,
         training_share=study.probe_training_share,
         spent=Ledger(study.spent.seconds + waiting, study.spent.usd + committed),
@@ -108,12 +113,13 @@ def stakes_of(study: Study, space: Features) -> Stakes:
 
 
 def _work(study: Study, space: Features) -> Floats:
-    """Samples to train, as many times as losses make of them."""
+    """Samples to train, as many times as losses and restarts make of them."""
     # No batch size reads as a batch of one, for which no number of samples is known either.
     samples = _per_value(
         space.log_batch, lambda batch: study.samples_at.get(round(np.exp(batch)), study.samples)
     )
-    return samples * _per_value(space.losses, study.stretch)
+    restarts = _per_value(space.lifetime, lambda seconds: study.stretch(0.0, seconds))
+    return samples * _per_value(space.losses, study.stretch) * restarts
 
 
 def _per_value(values: Floats, function: Callable[[float], float]) -> Floats:

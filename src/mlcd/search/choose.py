@@ -11,11 +11,12 @@ from mlcd.core.plan import Alternative, Forecast, Plan
 from mlcd.core.study import Belief, Stop, Study
 from mlcd.core.trial import Failure, Measurement
 from mlcd.core.units import show_duration, show_usd
-from mlcd.errors import GoalUnreachableError, UserError
+from mlcd.errors import UserError
 from mlcd.forecast.curves import knee, pareto_front
 from mlcd.forecast.whole import forecast_belief, forecast_training
 from mlcd.search.limits import best_feasible
 from mlcd.search.seen import failed_trials, measured_trials
+from mlcd.search.unreachable import limit_names, sentence, unreachable
 
 __all__ = ["best_feasible", "make_plan"]
 
@@ -33,16 +34,17 @@ def make_plan(study: Study, stop: Stop, beliefs: tuple[Belief, ...] = ()) -> Pla
     stop = _balanced(study, stop, seen)
     expected = {belief.deployment: belief for belief in beliefs}
     if stop.choice is None:
-        raise _unreachable(study, seen, expected, stop.reason)
+        raise unreachable(study, seen, expected, stop.reason)
     forecast = _forecast_of_choice(study, stop.choice, seen, expected)
     if not study.goal.allows(*_total(study, forecast)):
-        raise _unreachable(study, {**seen, stop.choice: forecast}, expected, stop.reason)
+        raise unreachable(study, {**seen, stop.choice: forecast}, expected, stop.reason)
     return Plan(
         deployment=stop.choice,
         forecast=forecast,
         search=study.spent,
         reason=_reason(study, stop, forecast, seen),
         alternatives=_alternatives(study, stop.choice, forecast, seen, expected),
+        goal=study.goal,
     )
 
 
@@ -90,7 +92,7 @@ def _reason(study: Study, stop: Stop, forecast: Forecast, seen: dict[Deployment,
         training,
         _risk(study, stop.choice, forecast),
         _limits_kept(study, forecast),
-        _ended(stop.reason),
+        sentence(stop.reason),
     )
     return " ".join(part for part in parts if part)
 
@@ -107,18 +109,13 @@ def _risk(study: Study, choice: Deployment | None, forecast: Forecast) -> str:
     return f"Of that, {cost} are for its machines being taken back, which is expected {losses:.2g} times."
 
 
-def _ended(reason: str) -> str:
-    """The searcher's own words as a sentence."""
-    return reason and f"{reason[0].upper()}{reason[1:].rstrip('.')}."
-
-
 def _rank(
     study: Study, choice: Deployment | None, forecast: Forecast, seen: dict[Deployment, Forecast]
 ) -> str:
     if choice not in seen:
         return f"{choice} is expected to serve the goal best; it was not tried."
     able = [each for each in seen.values() if study.goal.allows(*_total(study, each))]
-    limits = f" that can keep the {_limit_names(study)}" if study.goal.limited else ""
+    limits = f" that can keep the {' and the '.join(limit_names(study.goal))}" if study.goal.limited else ""
     if len(able) == 1:
         return f"{choice} is the only measured deployment{limits}."
     value = study.goal.value(*_total(study, forecast))
@@ -132,15 +129,6 @@ _SUPERLATIVES = {
     Aim.CHEAPEST: "cheapest",
     Aim.BALANCED: "best balance of time and money",
 }
-
-
-def _limit_names(study: Study) -> str:
-    names = [
-        name
-        for name, limit in (("deadline", study.goal.deadline_seconds), ("budget", study.goal.budget_usd))
-        if limit is not None
-    ]
-    return " and the ".join(names)
 
 
 def _limits_kept(study: Study, forecast: Forecast) -> str:
@@ -189,7 +177,18 @@ def _untried(
     believed = [(d, forecast_belief(study, belief)) for d, belief in expected.items() if d not in tried]
     believed.sort(key=lambda pair: _badness(study, pair[1]))
     for deployment, each in believed[:_UNTRIED_SHOWN]:
-        yield Alternative(deployment, each, f"not tried; expected {_why_not(study, each, forecast)}")
+        why = f"not tried; expected {_why_not(study, each, forecast)}{_not_worth(study, deployment, each, forecast)}"
+        yield Alternative(deployment, each, why)
+
+
+def _not_worth(study: Study, deployment: Deployment, other: Forecast, taken: Forecast) -> str:
+    """That trying it takes more than it is expected to save."""
+    seconds, usd = study.probe_seconds(deployment), study.probe_usd(deployment)
+    if study.goal.aim is Aim.FASTEST and 0.0 < taken.seconds - other.seconds < seconds:
+        return f", less than trying it takes ({show_duration(seconds)})"
+    if study.goal.aim is Aim.CHEAPEST and 0.0 < taken.usd - other.usd < usd:
+        return f", less than trying it costs ({show_usd(usd)})"
+    return ""
 
 
 def _why_not(study: Study, other: Forecast, taken: Forecast) -> str:
@@ -199,7 +198,10 @@ def _why_not(study: Study, other: Forecast, taken: Forecast) -> str:
         return f"too slow: would end {show_duration(seconds - deadline)} after the deadline"
     if budget is not None and usd > budget:
         return f"too dear: would pass the budget by {show_usd(usd - budget)}"
-    return _compare(study.goal.aim, other, taken)
+    slow = study.spent.seconds + other.high_seconds, study.spent.usd + other.high_usd
+    better = study.goal.value(seconds, usd) < study.goal.value(*_total(study, taken))
+    doubt = ", but less sure to keep the limits" if better and not study.goal.allows(*slow) else ""
+    return _compare(study.goal.aim, other, taken) + doubt
 
 
 def _compare(aim: Aim, other: Forecast, taken: Forecast) -> str:
@@ -207,53 +209,7 @@ def _compare(aim: Aim, other: Forecast, taken: Forecast) -> str:
     time = f"{'slower' if longer > 0 else 'faster'} by {show_duration(abs(longer))}"
     money = f"{'dearer' if dearer > 0 else 'cheaper'} by {show_usd(abs(dearer))}"
     if aim is Aim.FASTEST:
-        return time if longer > 0 else f"{time}, but less sure to keep the limits"
+        return time
     if aim is Aim.CHEAPEST:
-        return money if dearer > 0 else f"{money}, but less sure to keep the limits"
+        return money
     return f"{time}, {money}"
-
-
-def _unreachable(
-    study: Study, seen: dict[Deployment, Forecast], expected: dict[Deployment, Belief], why: str
-) -> GoalUnreachableError:
-    forecasts = (
-        {d: forecast_belief(study, belief) for d, belief in expected.items()} if _informed(study) else {}
-    )
-    limits = _limit_names(study)
-    what = f"keep the {limits}" if limits else "be trained on"
-    message = f"No deployment can {what}. {_ended(why)}".rstrip()
-    needed = {d: _total(study, each) for d, each in forecasts.items()}
-    needed |= {d: _slow(study, each) for d, each in seen.items()}
-    if not needed:
-        return GoalUnreachableError(message, _hint_without_forecast(study))
-    best = min(needed, key=lambda d: study.goal.excess(*needed[d]))
-    return GoalUnreachableError(message, _what_would_do(study, best, *needed[best], tried=best in seen))
-
-
-def _informed(study: Study) -> bool:
-    """Whether what is believed of untried deployments rests on any measurement."""
-    return bool(measured_trials(study)) or any(study.earlier)
-
-
-def _hint_without_forecast(study: Study) -> str:
-    if study.trials:
-        return f"All {len(study.trials)} deployments that were tried failed: see their logs."
-    cheapest = min(study.space, key=study.probe_usd)
-    cost = f"{show_duration(study.probe_seconds(cheapest))} and {show_usd(study.probe_usd(cheapest))}"
-    return f"Nothing could be tried within the limits: trying {cheapest} alone takes about {cost}, before any training."
-
-
-def _what_would_do(study: Study, nearest: Deployment, seconds: float, usd: float, tried: bool) -> str:
-    deployment = f"{nearest}" if tried else f"{nearest}, as far as can be told without trying it"
-    needs = []
-    if study.goal.deadline_seconds is not None and seconds > study.goal.deadline_seconds:
-        needs.append(f"a deadline of {show_duration(seconds)}")
-    if study.goal.budget_usd is not None and usd > study.goal.budget_usd:
-        needs.append(f"a budget of {show_usd(usd)}")
-    if not needs:
-        return f"The nearest is {deployment}: {show_duration(seconds)} and {show_usd(usd)} in all."
-    return f"The nearest is {deployment}: {' and '.join(needs)} would do."
-
-
-def _slow(study: Study, forecast: Forecast) -> tuple[float, float]:
-    return study.spent.seconds + forecast.high_seconds, study.spent.usd + forecast.high_usd

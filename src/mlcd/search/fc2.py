@@ -98,9 +98,9 @@ class CostOpt:
                 f"No instance type is called '{self.parameter_server}'.",
                 did_you_mean(self.parameter_server, table.kinds),
             )
-        best = min(offers, key=lambda offer: (-offer.instance.network_gbps, offer.usd_per_hour))
+        best = min(offers, key=lambda offer: (-offer.instance.network_gbps, offer.whole_usd_per_hour))
         return ParameterServer(
-            best.usd_per_hour, best.instance.network_gbps * 1e3 or self.parameter_server_mbps
+            best.whole_usd_per_hour, best.instance.network_gbps * 1e3 or self.parameter_server_mbps
         )
 
     def _may_serve(self, deployment: Deployment) -> bool:

@@ -27,7 +27,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dtrtri
-from scipy.optimize import minimize
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -116,6 +115,8 @@ def _most_likely(apart: Floats, values: Floats, known: Floats) -> Floats:
     count = len(apart)  # d + 1
     mean = np.array([_LENGTH_PRIOR[0]] * count + [_SCALE_PRIOR[0], _NOISE_PRIOR[0]])
     spread = np.array([_LENGTH_PRIOR[1]] * count + [_SCALE_PRIOR[1], _NOISE_PRIOR[1]])
+    from scipy.optimize import minimize  # half a second: most commands fit nothing
+
     found = minimize(
         _negative_log_posterior,
         mean,

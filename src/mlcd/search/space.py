@@ -133,7 +133,10 @@ def _hardware(resources: Resources) -> Iterable[_Sieve]:
 
 
 def _show_accelerators(offer: Offer) -> str:
-    return f"{offer.instance.gpu_model or 'GPU'}:{offer.instance.gpus}" if offer.instance.gpus else "none"
+    """What the demand for accelerators could be met with; a machine that has none is shown by its name."""
+    if not offer.instance.gpus:
+        return f"{offer.instance.name} without accelerators"
+    return f"{offer.instance.gpu_model or 'GPU'}:{offer.instance.gpus}"
 
 
 def _amount(key: str, wanted: float, exact: bool, amount: Callable[[Offer], float]) -> _Sieve:

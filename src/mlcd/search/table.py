@@ -38,6 +38,8 @@ class Table:
     device_memory_gib: Floats  # (m,) 0: not known
     has_gpu: Mask  # (m,)
     losses_per_hour: Floats  # (m,)
+    lifetime_seconds: Floats  # (m,) 0: no limit
+    least_seconds: Floats  # (m,) that are charged at least
     features: Floats  # (m, d) centred, of unit spread; see _features
 
     @property
@@ -49,6 +51,10 @@ class Table:
     def workers(self) -> Floats:
         """The nodes that train (m,)."""
         return self.nodes - self.servers
+
+    def rental_usd(self, seconds: Floats) -> Floats:
+        """Deployment.rental_usd for columns."""
+        return self.usd_per_hour * np.maximum(seconds, self.least_seconds) / 3600.0
 
     def rows(self, deployments: tuple[Deployment, ...]) -> Ints:
         """Where these deployments stand; those outside the space are left out."""
@@ -66,12 +72,13 @@ def table_of(space: tuple[Deployment, ...]) -> Table:
     kinds = tuple(dict.fromkeys(offer.instance.name for offer in offers))
     numbers = {name: number for number, name in enumerate(kinds)}
     price = np.array([offer.whole_usd_per_hour for offer in offers], dtype=float)[which]
+    shared = np.array([offer.store_usd_per_hour for offer in offers], dtype=float)[which]
     return Table(
         deployments=space,
         position={deployment: row for row, deployment in enumerate(space)},
         nodes=nodes,
         servers=servers,
-        usd_per_hour=nodes * price,
+        usd_per_hour=nodes * price + np.where(nodes > 1, shared, 0.0),
         batch=batch,
         kind=np.array([numbers[offer.instance.name] for offer in offers], dtype=np.intp)[which],
         kinds=kinds,
@@ -79,6 +86,8 @@ def table_of(space: tuple[Deployment, ...]) -> Table:
         device_memory_gib=np.array([device_memory_gib(o.instance) for o in offers], dtype=float)[which],
         has_gpu=np.array([offer.instance.gpus > 0 for offer in offers], dtype=bool)[which],
         losses_per_hour=np.array([offer.losses_per_hour for offer in offers], dtype=float)[which],
+        lifetime_seconds=np.array([offer.lifetime_seconds for offer in offers], dtype=float)[which],
+        least_seconds=np.array([offer.least_seconds for offer in offers], dtype=float)[which],
         features=_features(nodes, servers, batch, offers, which),
     )
 
@@ -147,8 +156,8 @@ class Outlook:
         return self.study.start_seconds + self.work / speed
 
     def usd(self, seconds: Floats) -> Floats:
-        """Price of all nodes for that long."""
-        return self.table.usd_per_hour * seconds / 3600.0
+        """Price of renting all nodes for that long."""
+        return self.table.rental_usd(seconds)
 
 
 def outlook(study: Study) -> Outlook:
@@ -156,14 +165,17 @@ def outlook(study: Study) -> Outlook:
     table = table_of(study.space)
     probe_seconds = _by_value(table.nodes, lambda nodes: study.probe_time.seconds(int(nodes)))
     work = _by_value(table.batch, lambda batch: study.samples_at.get(int(batch), study.samples))
+    longer = _by_value(table.losses_per_hour, study.stretch) * _by_value(
+        table.lifetime_seconds, lambda seconds: study.stretch(0.0, seconds)
+    )
     is_open = ~forbidden(table, lessons(study))
     is_open[table.rows(tuple(study.tried))] = False
     return Outlook(
         study=study,
         table=table,
-        work=work * _by_value(table.losses_per_hour, study.stretch),
+        work=work * longer,
         probe_seconds=probe_seconds,
-        probe_usd=table.usd_per_hour * probe_seconds / 3600.0,
+        probe_usd=table.rental_usd(probe_seconds),
         open=is_open,
     )
 
@@ -172,6 +184,8 @@ def forbidden(table: Table, learnt: Lessons) -> Mask:
     """Which deployments would fail as others did (m,): the same rule as Lessons.forbid, for all at once."""
     hopeless = [number for number, name in enumerate(table.kinds) if name in learnt.hopeless]
     mask = np.isin(table.kind, hopeless)
+    if learnt.nodes_unshared:
+        mask |= np.array([learnt.forbid_sharing(deployment) for deployment in table.deployments], dtype=bool)
     for full in learnt.too_full:
         instance = full.offer.instance
         memory = device_memory_gib(instance)

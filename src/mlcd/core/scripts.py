@@ -1,0 +1,55 @@
+"""What a job's command shows of its program: the script that it starts, and the module path that it sets."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from mlcd.core.job import Job
+
+_RUNNERS = frozenset({"python", "python3", "torchrun", "accelerate", "deepspeed", "bash", "sh"})
+_SCRIPT = re.compile(r"[\w./-]+\.(?:py|sh)")
+_EXPANDED = re.compile(r"[$`]")  # only the shell knows what stands there: it may be the script
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
+_SETS_PATH = re.compile(r"(?<![\w${-])PYTHONPATH=(?!\S*\$\{?PYTHONPATH)")
+_OTHER_PROGRAMS = frozenset({"-c", "-m"})  # of the interpreter: what it runs is no file, or one elsewhere
+
+
+def missing_script(job: Job) -> str | None:
+    """The script that the command names and that is neither in the working directory nor mounted."""
+    script = first_script(job.run)
+    if script is None or Path(script).is_absolute() or ".." in Path(script).parts:
+        return None
+    mounted = any(Path(script).is_relative_to(where) for where in job.file_mounts)
+    there = bool(job.workdir) and (Path(job.workdir) / script).exists()
+    return None if there or mounted else script
+
+
+def first_script(run: str) -> str | None:
+    """The script of the first command; None where the shell has to be understood to tell."""
+    words = _first_command(run)
+    if not words or Path(words[0]).name not in _RUNNERS or _OTHER_PROGRAMS & set(words):
+        return None
+    word = next((word for word in words[1:] if _SCRIPT.fullmatch(word) or _EXPANDED.search(word)), "")
+    return word if _SCRIPT.fullmatch(word) else None
+
+
+def _first_command(run: str) -> list[str]:
+    lines = (line.strip() for line in run.replace("\\\n", " ").splitlines())
+    line = next((line for line in lines if line and not line.startswith("#")), "")
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError:  # a quotation that goes on in the next line
+        return []
+    while words and (_ASSIGNMENT.fullmatch(words[0]) or words[0] == "exec"):
+        words.pop(0)
+    return words
+
+
+def keeping_python_path(run: str) -> str:
+    """The command with what is in PYTHONPATH kept where it sets that anew: mlcd's worker comes by it.
+
+    `PYTHONPATH=src python train.py` would hide the worker, and no step would be counted.
+    """
+    return _SETS_PATH.sub("PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}", run)
