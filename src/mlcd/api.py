@@ -15,37 +15,39 @@ import re
 import secrets as tokens
 import shutil
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from mlcd import registry
-from mlcd.clouds.base import Cloud
+from mlcd.clouds.base import Cloud, Recorded
 from mlcd.core.clock import SystemClock
 from mlcd.core.job import Job
 from mlcd.core.jobfile import LoadedJob, job_from_dict, load_job
+from mlcd.core.jobvalues import usd
 from mlcd.core.listing import JobLine, Lesson, LogPage, Page
 from mlcd.core.machines import Offer
 from mlcd.core.records import Event, JobRecord
 from mlcd.core.run import JobState
+from mlcd.core.scripts import missing_script
 from mlcd.core.task import TaskFolder
 from mlcd.core.units import parse_duration, parse_moment
 from mlcd.core.view import Check, JobStory, JobView, Stray
-from mlcd.engine.control import alive, start_controller
+from mlcd.engine.control import alive, start_controller, surely_alive
 from mlcd.engine.controller import drive
 from mlcd.engine.desk import job_folder, work_of
 from mlcd.engine.listing import list_jobs, list_lessons
 from mlcd.engine.packing import zip_folder
-from mlcd.engine.reading_logs import log_page
+from mlcd.engine.reading_logs import log_page, task_with_log
 from mlcd.engine.searching import searcher_for
 from mlcd.engine.secrets import keep_secrets, read_secrets, redact
 from mlcd.engine.spaces import find_deployment, space_on
 from mlcd.engine.sweeping import sweep
 from mlcd.engine.tasks import task_folder
 from mlcd.engine.viewing import story_of, view_of
-from mlcd.errors import InvalidJobError, MlcdError, NotFoundError, TaskFailedError, UserError
+from mlcd.errors import CloudError, InvalidJobError, MlcdError, NotFoundError, TaskFailedError, UserError
 from mlcd.forecast.curves import Price
 from mlcd.reporting import write_report
 from mlcd.reporting.curve import Curve, curve_of
@@ -54,6 +56,8 @@ from mlcd.settings import Settings, read_settings
 from mlcd.store import Store, open_store
 
 FOLLOW_SECONDS = 0.25
+# How jobs end that go on once somebody has fixed something: the program, the settings, or what a cloud did not allow.
+_FIXED_BY_HAND = (TaskFailedError.exit_code, UserError.exit_code, CloudError.exit_code)
 REVIVE_SECONDS = 10.0  # a controller that was just started has not taken control yet; a busy computer is slow
 
 
@@ -63,6 +67,8 @@ class Client:
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or read_settings()
         self._started: dict[str, float] = {}
+        # Whether a controller that is gone may be replaced; a server asks what the job's owner may do.
+        self.may_revive: Callable[[JobRecord], bool] = lambda _record: True
 
     @cached_property
     def store(self) -> Store:
@@ -124,11 +130,13 @@ class Client:
         work_of(loaded.job)
         _check_names(loaded.job, cloud)
         with self._cloud(cloud or loaded.job.cloud, cloud_options) as seller:
+            notices = () if isinstance(seller, Recorded) else _check_script(loaded.job)
             space = space_on(seller, loaded.job, seller.offers())
             expected = seller.expected_probe(loaded.job.probe.measuring_seconds)
             seconds = tuple(expected.seconds(deployment.nodes) for deployment in space.deployments)
-        usd = tuple(deployment.usd(took) for deployment, took in zip(space.deployments, seconds, strict=True))
-        return Check(loaded.job, loaded.notices + space.notices, space.deployments, seconds, usd)
+        pairs = zip(space.deployments, seconds, strict=True)
+        usd = tuple(deployment.rental_usd(took) for deployment, took in pairs)
+        return Check(loaded.job, loaded.notices + notices + space.notices, space.deployments, seconds, usd)
 
     def submit(
         self,
@@ -191,7 +199,7 @@ class Client:
         record = self.store.job(job_id)
         if not record.started:
             record = self.store.change_job(record.id, started=True)
-        if not alive(record.controller):
+        if not surely_alive(record.controller):
             self._started[record.id] = time.monotonic()
             start_controller(self.settings, record)
 
@@ -251,7 +259,7 @@ class Client:
         return list_jobs(self.store, owners, states, words, cursor, limit)
 
     def revive(self) -> int:
-        """Replace every controller that is gone; gives how many."""
+        """Replace every controller that is gone and may be replaced; gives how many."""
         unfinished = self.store.jobs((JobState.SEARCHING, JobState.PLANNED, JobState.TRAINING))
         gone = [record for record in unfinished if self._is_forsaken(record, alive(record.controller))]
         for record in gone:
@@ -296,10 +304,8 @@ class Client:
         if record.state is JobState.SUCCEEDED:
             raise UserError(f"Job {record.id} is done.", f"`mlcd report {record.id}` tells its story.")
         changes: dict[str, Any] = self._new_limits(record, budget_usd, deadline)
-        if record.exit_code == TaskFailedError.exit_code:
-            changes["forgiven"] = len(
-                self.store.trials(record.id)
-            )  # the program was mended, or so it is hoped
+        if record.exit_code in _FIXED_BY_HAND:
+            changes["forgiven"] = len(self.store.trials(record.id))  # it was fixed, or so it is hoped
         if record.state in (JobState.PAUSED, JobState.STOPPED, JobState.FAILED):
             changes |= {
                 "state": JobState.TRAINING
@@ -308,6 +314,8 @@ class Client:
                 if record.plan
                 else JobState.SEARCHING,
                 "error": "",
+                "enough_seconds": None,
+                "enough_usd": None,
                 "exit_code": 0,
                 "ended_at": None,
                 "stop_asked": False,
@@ -405,7 +413,8 @@ class Client:
 
     def _is_forsaken(self, record: JobRecord, controlled: bool) -> bool:
         since = time.monotonic() - self._started.get(record.id, float("-inf"))
-        return _should_move(record) and not controlled and since > REVIVE_SECONDS
+        forsaken = record.needs_controller and not controlled and since > REVIVE_SECONDS
+        return forsaken and (record.stop_asked or self.may_revive(record))  # what runs must be ended
 
     def _new_limits(
         self, record: JobRecord, budget_usd: float | None, deadline: str | None
@@ -413,6 +422,7 @@ class Client:
         changes: dict[str, Any] = {}
         if budget_usd is not None:
             spent = self.store.spent(record.id)
+            _check_amount(budget_usd)
             if budget_usd <= spent:
                 raise UserError(f"A budget of ${budget_usd:g} is spent already: the bill is ${spent:.4f}.")
             changes["budget_usd"] = budget_usd
@@ -421,18 +431,11 @@ class Client:
         return changes
 
     def _raw_logs(self, record: JobRecord, follow: bool, node: int, task: str | None) -> Iterator[str]:
-        folder = job_folder(self.settings, record.id)
-        while True:
-            tasks = [known.id for known in self.store.tasks(record.id) if task in (None, known.id)]
-            if tasks or not follow:
-                break
+        while follow and task is None and not self.store.tasks(record.id):
             time.sleep(FOLLOW_SECONDS)
-        if not tasks:
-            raise NotFoundError(
-                f"Job {record.id} has no task '{task}'." if task else f"Job {record.id} has no log yet."
-            )
-        log = TaskFolder(task_folder(folder, tasks[-1])).log(node)
-        yield from _tail(log, lambda: follow and self.store.task(tasks[-1]).ended_at is None)
+        found = task_with_log(self.store, record, task, node).id
+        log = TaskFolder(task_folder(job_folder(self.settings, record.id), found)).log(node)
+        yield from _tail(log, lambda: follow and self.store.task(found).ended_at is None)
 
 
 def _tail(log: Path, more: Any) -> Iterator[str]:
@@ -453,13 +456,7 @@ def _tail(log: Path, more: Any) -> Iterator[str]:
 
 def at_rest(view: JobView) -> bool:
     """Whether nothing happens to the job until somebody asks for it."""
-    return not _should_move(view.record) and not view.controlled
-
-
-def _should_move(record: JobRecord) -> bool:
-    """Whether a controller has something to do for this job."""
-    waiting = record.state is JobState.PLANNED and record.confirmed
-    return record.started and (record.state.active or record.stop_asked or waiting)
+    return not view.record.needs_controller and not view.controlled
 
 
 def _deadline_at(job: Job, now: float) -> float | None:
@@ -467,6 +464,14 @@ def _deadline_at(job: Job, now: float) -> float | None:
     if job.deadline_at is not None:
         return now + (job.deadline_at - time.time())
     return None if job.deadline_seconds is None else now + job.deadline_seconds
+
+
+def _check_amount(budget_usd: float) -> None:
+    """Refuse what is no amount of US dollars, in the words of job files."""
+    try:
+        usd(budget_usd)
+    except ValueError as error:
+        raise UserError(f"budget: {error}.", "Write for example 30.") from error
 
 
 def _new_deadline(text: str, now: float) -> float:
@@ -508,6 +513,19 @@ def _check_names(job: Job, cloud: str | None) -> None:
             "Mend `search.options`.",
             "search.options",
         ) from error
+
+
+def _check_script(job: Job) -> tuple[str, ...]:
+    """Refuse a command whose script is not there; where `setup` may yet make it, a notice says so."""
+    script = missing_script(job)
+    if script is None:
+        return ()
+    if job.setup.strip():
+        return (f"run: '{script}' is not in the working directory now; `setup` has to make it.",)
+    where = "in the working directory" if job.workdir else "there: the job has no `workdir`"
+    raise InvalidJobError(
+        f"'{script}' is not {where}.", "Set `workdir` to the folder of the program, or fix `run`.", "run"
+    )
 
 
 def _slug(name: str) -> str:

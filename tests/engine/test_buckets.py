@@ -189,3 +189,13 @@ def test_a_job_trains_on_what_lies_in_a_bucket(
     assert made, "addresses were signed"
     files = [path.read_bytes() for path in client.settings.home.rglob("*") if path.is_file()]
     assert not any(secret in content for secret in made for content in files), "signed addresses are secrets"
+
+
+@pytest.mark.parametrize("key", ["images/../../x", "images/" + "n" * 300])
+def test_an_object_whose_name_leads_elsewhere_is_refused(bucket: Any, key: str) -> None:
+    bucket.put_object(Bucket="data-sets", Key=key, Body=b"x")
+    try:
+        with pytest.raises(UserError, match="would lie outside of data"):
+            with_fetches(task(data="s3://data-sets/images"), {})
+    finally:
+        bucket.delete_object(Bucket="data-sets", Key=key)

@@ -49,3 +49,50 @@ def test_work_that_is_missing_is_blamed_on_the_file(client: Client, tmp_path: Pa
     file.write_text("run: echo hi\n")
     with pytest.raises(InvalidJobError, match=r"job\.yaml: work: "):
         client.check(client.load(file))
+
+
+@pytest.mark.parametrize(
+    ("run", "missing"),
+    [
+        ("python train.py --epochs 3", "train.py"),
+        ("# the training\nLR=1 exec python3 -u \\\n  src/train.py", "src/train.py"),
+        ("torchrun --nproc_per_node 2 train.py", "train.py"),
+        ("bash run.sh", "run.sh"),
+        ("python here.py --like train.py", None),
+        ("python mounted/train.py", None),
+        ("python -m train", None),
+        ("cd elsewhere && python train.py", None),
+        ("python prepare.py'", None),
+        ("./train", None),
+    ],
+)
+def test_a_script_that_is_not_there_is_missed_before_anything_is_paid(
+    client: Client, tmp_path: Path, run: str, missing: str | None
+) -> None:
+    (tmp_path / "here.py").touch()
+    job = {
+        "run": run,
+        "workdir": str(tmp_path),
+        "work": {"samples": 9},
+        "file_mounts": {"mounted": str(tmp_path)},
+    }
+    if missing is None:
+        assert client.check(client.load(job)).notices == ()
+        return
+    with pytest.raises(InvalidJobError, match=f"'{missing}' is not in the working directory"):
+        client.check(client.load(job))
+    (notice,) = client.check(client.load({**job, "setup": "make"})).notices
+    assert missing in notice
+
+
+def test_a_script_without_a_working_directory_is_nowhere(client: Client) -> None:
+    with pytest.raises(InvalidJobError, match="the job has no `workdir`"):
+        client.check(client.load({"run": "python train.py", "work": {"samples": 9}}))
+
+
+def test_what_there_is_instead_of_an_accelerator_is_named(client: Client) -> None:
+    job = {"run": "true", "work": {"samples": 9}, "resources": {"accelerators": "H100:8"}}
+    with pytest.raises(InvalidJobError) as refused:
+        client.check(client.load(job))
+    assert "local-1c without accelerators" in refused.value.hint
+    assert "none" not in refused.value.hint

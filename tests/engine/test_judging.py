@@ -8,7 +8,7 @@ import pytest
 
 from mlcd.core.job import ProbeSettings
 from mlcd.core.progress import MetricPoint, Point, Progress
-from mlcd.core.task import TaskState, TaskStatus
+from mlcd.core.task import Refusal, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement
 from mlcd.engine.judging import judge_probe, probe_phases
 from mlcd.forecast.noise_seen import STABLE
@@ -114,6 +114,30 @@ def test_a_program_that_ends_early_has_been_measured_all_the_same() -> None:
     assert isinstance(verdict, Measurement)
 
 
+def test_compiling_once_more_for_longer_than_a_probe_may_take_is_waited_for() -> None:
+    first = Point(2.0, 1, 10.0)
+    compiled_at = 2.0 + SETTINGS.warmup_seconds + SETTINGS.max_seconds + 1.0
+    slow = tuple(Point(compiled_at + n * 0.5, 2 + n, 20.0 + 10.0 * n) for n in range(3))
+    now = START + slow[-1].seconds
+    assert judge_probe(running(first, *slow), now, SETTINGS) is None
+    fast = tuple(Point(slow[-1].seconds + n * 0.5, 4 + n, 40.0 + 500.0 * n) for n in range(1, 21))
+    verdict = judge_probe(running(first, *slow, *fast), START + fast[-1].seconds, SETTINGS)
+    assert isinstance(verdict, Measurement)
+    assert verdict.samples_per_second == pytest.approx(1000.0, rel=0.05)
+
+
+def test_compiling_once_more_is_part_of_the_start_and_not_of_the_speed() -> None:
+    slow = tuple(Point(3.0 + n * 0.5, n + 1, 5.0 * (n + 1) * 0.5) for n in range(13))  # until 9 s
+    fast = tuple(Point(9.0 + n * 0.5, 13 + n, slow[-1].samples + 100.0 * n * 0.5) for n in range(1, 31))
+    status = replace(running(*slow, *fast, state=TaskState.STOPPED), ended_at=START + 24)
+    verdict = judge_probe(status, START + 24, SETTINGS)
+    assert isinstance(verdict, Measurement)
+    assert verdict.samples_per_second == pytest.approx(100, rel=0.02)
+    phases = probe_phases(status, SETTINGS)
+    assert phases.warmup == pytest.approx(9.0 - 2.0, abs=1.1)  # from the program's start until it was fast
+    assert phases.total == pytest.approx(24)
+
+
 def test_a_slow_setup_is_not_silence() -> None:
     status = TaskStatus(TaskState.SETUP, started_at=START, setup_at=START + 1)
     assert judge_probe(status, START + 500, SETTINGS) is None
@@ -124,3 +148,20 @@ def test_the_phases_add_up_to_the_whole() -> None:
     phases = probe_phases(status, SETTINGS)
     assert (phases.start, phases.setup, phases.warmup) == (1, 1, 3)
     assert phases.total == pytest.approx(12)
+
+
+@pytest.mark.parametrize(
+    ("refused", "kind"),
+    [
+        (Refusal.USER, FailureKind.REFUSED),
+        (Refusal.CLOUD, FailureKind.NOT_STARTED),
+        (Refusal.NO_CAPACITY, FailureKind.NO_CAPACITY),
+    ],
+)
+def test_a_start_that_failed_is_not_the_programs_fault(refused: Refusal, kind: FailureKind) -> None:
+    status = TaskStatus(
+        TaskState.FAILED, reason="pods/exec is forbidden", refused=refused, hint="Ask for it."
+    )
+    verdict = judge_probe(status, START, SETTINGS)
+    assert isinstance(verdict, Failure)
+    assert (verdict.reason, verdict.message, verdict.hint) == (kind, "pods/exec is forbidden", "Ask for it.")

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
 
+import psutil
 import pytest
 
-from mlcd.api import Client
+from mlcd.api import Client, at_rest
 from mlcd.core.run import JobState
-from small_jobs import MakeJob
+from mlcd.engine.desk import job_folder
+from mlcd.store import Store
+from small_jobs import PROGRAM, MakeJob
 
 KILLS = 20
 
 
 @pytest.mark.slow
 def test_a_controller_killed_twenty_times_loses_nothing(client: Client, make_job: MakeJob) -> None:
-    job_id = client.submit(client.load(make_job(num_nodes="1..2", work={"samples": 6000})))
+    # So much work that no probe does all of it while one controller after the other is killed.
+    job_id = client.submit(client.load(make_job(num_nodes="1..2", work={"samples": 20000})))
     client.confirm(job_id)
     client.start(job_id)
     kill_at_random(client, job_id, random.Random(7))
@@ -30,6 +40,145 @@ def test_a_controller_killed_twenty_times_loses_nothing(client: Client, make_job
     assert all(task.ended_at is not None for task in tasks)
     assert {item.task_id for item in view.bill} == {task.id for task in tasks}
     assert client.sweep() == []
+
+
+def test_a_probe_that_is_taken_over_is_waited_for_before_the_next(client: Client, make_job: MakeJob) -> None:
+    job = make_job(num_nodes="1..2", work={"samples": 50000}, resources={})
+    job_id = client.submit(client.load(job))
+    client.start(job_id)
+    _wait_for(lambda: any(task.handle for task in client.store.tasks(job_id)))
+    controller = client.store.job(job_id).controller
+    assert controller is not None
+    os.kill(controller.pid, signal.SIGKILL)
+    view = client.drive(job_id)
+    assert view.record.state is JobState.PLANNED, view.record.error
+    probes = client.store.tasks(job_id)
+    assert len(probes) == 3
+    assert all(later.intended_at >= (probe.ended_at or 0) for probe, later in pairwise(probes))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_controllers_killed_in_every_probe_add_none_and_each_carries_on(
+    client: Client, make_job: MakeJob, parallel: int
+) -> None:
+    search = {"strategy": "exhaustive", "parallel": parallel}
+    job = make_job(
+        SAYS_WHERE + PROGRAM, num_nodes="1..2", work={"samples": 50000}, resources={}, search=search
+    )
+    job_id = client.submit(client.load(job))
+    client.start(job_id)
+    killed: set[str] = set()
+    while client.store.job(job_id).state is JobState.SEARCHING:
+        under_way = client.store.tasks(job_id, open_only=True)
+        assert len(under_way) <= parallel
+        fresh = {task.id for task in under_way if task.handle} - killed
+        controller = client.store.job(job_id).controller
+        if fresh and controller is not None:
+            killed |= fresh
+            os.kill(controller.pid, signal.SIGKILL)
+            client.start(job_id)
+        time.sleep(0.05)
+    view = list(client.follow(job_id))[-1]
+    assert view.record.state is JobState.PLANNED, view.record.error
+    probes = client.store.tasks(job_id)
+    assert len(probes) == len(killed) == 3
+    if parallel == 1:  # of several at once only the first carries on
+        begun = [began_at(client, job_id, task.id) for task in probes]
+        assert begun[0] == 0 < begun[1] < begun[2]
+
+
+SAYS_WHERE = "import os\nprint('began at', os.environ['MLCD_SAMPLES_BEFORE'], flush=True)\n"
+
+
+def began_at(client: Client, job_id: str, task_id: str) -> int:
+    words = next(line for line in client.logs(job_id, task=task_id) if line.startswith("began at"))
+    return int(words.split()[-1])
+
+
+def test_a_job_resumed_while_its_controller_is_about_to_leave_goes_on(
+    client: Client, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever resumes finds a living controller and starts none: that one has to look once more."""
+    leave, left = Store.release, []
+
+    def resume_and_leave(store: Store, job_id: str, token: str) -> None:
+        if not left:
+            (Path(client.store.job(job_id).job.workdir) / "data").touch()
+            client.resume(job_id)
+        left.append(token)
+        leave(store, job_id, token)
+
+    monkeypatch.setattr(Store, "release", resume_and_leave)
+    job_id = client.submit(client.load(make_job("open('data')\n" + PROGRAM)))
+    client.confirm(job_id)
+    view = client.drive(job_id)
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert len(left) == 2
+
+
+def test_whoever_looks_at_a_job_while_its_controller_starts_starts_no_other(
+    client: Client, make_job: MakeJob
+) -> None:
+    job_id = client.submit(client.load(make_job()))
+    others = [Client(client.settings) for _ in range(3)]
+    for each in (client, *others):
+        each.start(job_id)
+    assert len(controllers_of(job_id)) == 1
+    for each in others:
+        each.close()
+    assert list(client.follow(job_id))[-1].record.state is JobState.PLANNED
+
+
+def test_a_controller_that_was_killed_while_it_started_holds_nobody_up(
+    client: Client, make_job: MakeJob
+) -> None:
+    job_id = client.submit(client.load(make_job()))
+    folder = job_folder(client.settings, job_id)
+    with (folder / "starting.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        starting = subprocess.Popen(
+            [sys.executable, "-c", "data = bytearray(300_000_000); print(flush=True); input()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=[lock.fileno()],
+        )
+        lock.write(str(starting.pid).encode())
+    client.start(job_id)
+    assert controllers_of(job_id) == []
+    assert starting.stdout is not None
+    starting.stdout.readline()
+    os.kill(starting.pid, signal.SIGKILL)  # the kernel takes a moment to take the memory and the lock back
+    client.start(job_id)
+    assert len(controllers_of(job_id)) == 1
+    starting.communicate()
+    assert list(client.follow(job_id))[-1].record.state is JobState.PLANNED
+
+
+def controllers_of(job_id: str) -> list[int]:
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if {"mlcd.engine.controller", job_id} <= set(process.info["cmdline"] or ())
+    ]
+
+
+def test_a_stop_asked_of_a_job_that_has_just_ended_leaves_it_at_rest(
+    client: Client, make_job: MakeJob
+) -> None:
+    job_id = client.submit(client.load(make_job()))
+    client.confirm(job_id)
+    client.start(job_id)
+    assert list(client.follow(job_id))[-1].record.state is JobState.SUCCEEDED
+    client.store.change_job(job_id, stop_asked=True)
+    assert at_rest(client.view(job_id))
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until, "it did not come true within a minute"
+        time.sleep(0.02)
 
 
 def kill_at_random(client: Client, job_id: str, draw: random.Random) -> None:

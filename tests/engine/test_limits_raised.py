@@ -15,10 +15,11 @@ SLOWS_DOWN = PROGRAM.replace("time.sleep(0.02)", "time.sleep(0.02 if done < 2000
 def test_a_training_goes_on_past_the_deadline_that_it_was_begun_with(
     client: Client, make_job: MakeJob
 ) -> None:
-    job = make_job(SLOWS_DOWN, work={"samples": 6000}, deadline="25s", elastic=False)
-    job_id = client.submit(client.load(job))
-    client.confirm(job_id)
+    job_id = client.submit(client.load(make_job(SLOWS_DOWN, work={"samples": 6000}, elastic=False)))
     client.start(job_id)
+    assert list(client.follow(job_id))[-1].record.state is JobState.PLANNED
+    client.resume(job_id, deadline="20s")  # from now on: a search on a busy computer does not use it up
+    client.confirm(job_id)
     next(view for view in client.follow(job_id) if view.run.attempts)
     client.resume(job_id, deadline="10m")
     view = list(client.follow(job_id))[-1]

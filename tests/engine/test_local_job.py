@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mlcd.api import Client
+from mlcd.clouds.local.cloud import LocalCloud
 from mlcd.core.run import AttemptEnd, JobState
 from mlcd.core.task import TaskKind
 from mlcd.core.trial import Failure, FailureKind
 from mlcd.core.view import JobView
 from mlcd.engine.desk import job_folder
-from mlcd.errors import InvalidJobError, UserError
+from mlcd.errors import InvalidJobError, NotFoundError, UserError
 from small_jobs import PROGRAM, MakeJob
 
 
@@ -32,6 +34,37 @@ def test_a_job_is_searched_trained_and_billed(client: Client, make_job: MakeJob)
     assert sum(item.usd for item in view.bill) == pytest.approx(view.spent.usd)
     assert {item.kind for item in view.bill} == {TaskKind.PROBE, TaskKind.TRAINING}
     assert not list(client.sweep())
+
+
+def test_a_program_that_ends_half_way_is_not_told_as_work_done(client: Client, make_job: MakeJob) -> None:
+    half = PROGRAM.replace('os.environ["MLCD_WORK_SAMPLES"])', 'os.environ["MLCD_WORK_SAMPLES"]) // 2')
+    view = run(client, make_job(half, work={"samples": 8000}))
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    (attempt,) = view.run.attempts
+    assert "ended by itself after" in attempt.why
+    told = [event.message for event in client.events(view.record.id) if event.kind == "attempt"]
+    assert "of 8,000 samples" in told[-1]
+    assert "work done" not in told[-1]
+
+
+def test_what_the_cloud_notes_on_the_way_is_told_once(
+    client: Client, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, note = LocalCloud.status, "lost: rank 1 (killed); going on from 000003-960"
+    noted = lambda cloud, handle: replace(status(cloud, handle), notes=(note,))  # noqa: E731
+    monkeypatch.setattr(LocalCloud, "status", noted)
+    view = run(client, make_job(work={"samples": 8000}))
+    told = [event.kind for event in client.events(view.record.id) if event.message == note]
+    assert told == ["warning"]
+
+
+def test_the_log_of_a_node_that_is_not_there_is_refused(client: Client, make_job: MakeJob) -> None:
+    view = run(client, make_job())
+    assert list(client.logs(view.record.id))[-1].startswith("trained")
+    for read in (client.logs, client.log_page):
+        with pytest.raises(NotFoundError, match="has no node 7") as refused:
+            list(read(view.record.id, node=7))  # type: ignore[call-overload]
+        assert "ask for 0" in refused.value.hint
 
 
 def test_the_report_can_be_written(client: Client, make_job: MakeJob, tmp_path: Path) -> None:
@@ -94,12 +127,12 @@ def test_a_run_halts_with_a_checkpoint_before_the_budget_is_passed_and_goes_on_w
     client: Client, make_job: MakeJob
 ) -> None:
     slower = PROGRAM.replace(
-        "time.sleep(0.02)", "time.sleep(0.3 if '-t' in os.environ['MLCD_TASK_ID'] else 0.02)"
+        "time.sleep(0.02)", "time.sleep(0.3 if '-t1' in os.environ['MLCD_TASK_ID'] else 0.02)"
     )
-    view = run(client, make_job(slower, budget=0.004, work={"samples": 2000}))
+    view = run(client, make_job(slower, budget=0.006, work={"samples": 4000}))
     assert view.record.state is JobState.PAUSED, view.record.error
     assert view.record.exit_code == 104
-    assert view.spent.usd <= 0.004
+    assert view.spent.usd <= 0.006
     assert "mlcd resume" in view.record.error
     client.resume(view.record.id, budget_usd=0.05)
     view = list(client.follow(view.record.id))[-1]
@@ -124,6 +157,68 @@ def test_a_training_that_fails_once_goes_on_from_its_checkpoint(client: Client, 
     assert view.record.state is JobState.SUCCEEDED, view.record.error
     assert [attempt.end for attempt in view.run.attempts] == [AttemptEnd.FAILED, AttemptEnd.FINISHED]
     assert view.run.attempts[1].samples_before == 500
+
+
+FAILS_AT_EXIT = "\nif '-t' in os.environ['MLCD_TASK_ID']: raise SystemExit(1)\n"
+CARRY_NOTHING = {"grace_seconds": 2, "carry": False}
+
+
+def test_a_program_that_only_fails_at_its_exit_is_not_started_again(
+    client: Client, make_job: MakeJob
+) -> None:
+    view = run(client, make_job(PROGRAM + FAILS_AT_EXIT, checkpoint=CARRY_NOTHING))
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert [attempt.end for attempt in view.run.attempts] == [AttemptEnd.FINISHED]
+    assert "then the program failed" in view.run.attempts[0].why
+    assert view.run.samples == 2000
+    assert json.loads((Path(view.model) / "model.json").read_text())["done"] == 2000
+    told = [event.message for event in client.events(view.record.id) if event.kind == "warning"]
+    assert any("Nothing is trained again" in message for message in told)
+
+
+def test_the_checkpoint_is_the_model_of_a_program_that_fails_before_it_hands_anything_back(
+    client: Client, make_job: MakeJob
+) -> None:
+    before_outputs = PROGRAM.replace("(os.path.exists(", FAILS_AT_EXIT + "(os.path.exists(")
+    view = run(client, make_job(before_outputs, checkpoint=CARRY_NOTHING))
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert [attempt.end for attempt in view.run.attempts] == [AttemptEnd.FINISHED]
+    assert json.loads((Path(view.model) / "state.json").read_text())["done"] == 2000
+
+
+def test_outputs_that_the_job_names_are_worth_a_start_without_a_step(
+    client: Client, make_job: MakeJob, tmp_path: Path
+) -> None:
+    once = "\nif '-t1' in os.environ['MLCD_TASK_ID']: raise SystemExit(1)\n"
+    before_outputs = PROGRAM.replace("(os.path.exists(", once + "(os.path.exists(")
+    writes = before_outputs + "open('weights.txt', 'w').write(str(done))\n"
+    view = run(client, make_job(writes, checkpoint=CARRY_NOTHING, outputs=["weights.txt"]))
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert [attempt.end for attempt in view.run.attempts] == [AttemptEnd.FAILED, AttemptEnd.FINISHED]
+    assert (view.run.attempts[1].samples_before, view.run.attempts[1].samples) == (2000, 0)
+    assert (Path(view.model) / "weights.txt").read_text() == "2000"
+
+
+@pytest.mark.parametrize(
+    "left_behind",
+    ["open(out + '/weights.npy', 'wb').write(whole[:100])", "open(out + '/other.txt', 'w').write('x')"],
+)
+def test_a_model_that_was_cut_off_at_a_failed_exit_is_made_again_without_a_step(
+    left_behind: str, client: Client, make_job: MakeJob
+) -> None:
+    ends = f"""
+import io, numpy
+buffer = io.BytesIO(); numpy.save(buffer, numpy.zeros(1000)); whole, out = buffer.getvalue(), os.environ['MLCD_OUTPUT_DIR']
+if '-t1' in os.environ['MLCD_TASK_ID']:
+    {left_behind}
+    raise SystemExit(1)
+open(out + '/weights.npy', 'wb').write(whole)
+"""
+    view = run(client, make_job(PROGRAM + ends, checkpoint=CARRY_NOTHING, outputs=["weights.npy"]))
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert [attempt.end for attempt in view.run.attempts] == [AttemptEnd.FAILED, AttemptEnd.FINISHED]
+    assert view.run.attempts[1].samples == 0
+    assert len((Path(view.model) / "weights.npy").read_bytes()) > 8000
 
 
 def test_a_crash_that_comes_again_at_the_same_step_is_not_paid_for_a_third_time(

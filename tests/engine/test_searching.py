@@ -8,14 +8,19 @@ from mlcd.core.job import BatchSizes, Job, NodeRange, Resources
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.study import ProbeTime
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases, Trial
-from mlcd.engine.refusing import refuse_broken_program, trials_that_count
+from mlcd.engine.refusing import (
+    refuse_broken_program,
+    refuse_failed_starts,
+    refuse_failing_cloud,
+    trials_that_count,
+)
 from mlcd.engine.searching import (
     learnt_probe_time,
     learnt_start,
     training_share,
 )
 from mlcd.engine.spaces import in_more_passes, recorded_space
-from mlcd.errors import TaskFailedError
+from mlcd.errors import CloudError, TaskFailedError, UserError
 
 OFFER = Offer("local", InstanceType("m", vcpus=1), usd_per_hour=1.0, max_nodes=4)
 FULL = Deployment(OFFER, 1, 256)
@@ -70,6 +75,20 @@ def test_a_program_that_fails_everywhere_is_not_paid_for_any_longer() -> None:
     )
 
 
+def test_a_program_that_is_never_seen_to_step_is_paid_for_once() -> None:
+    with pytest.raises(TaskFailedError, match="never reported on the deployment tried") as caught:
+        refuse_broken_program([failed(FailureKind.SILENT)], deployments=9)
+    assert "probe.silent_seconds" in caught.value.hint
+    refuse_broken_program([measured(), failed(FailureKind.SILENT)], deployments=9)
+
+
+def test_each_kind_of_failure_is_told_by_its_own_name() -> None:
+    with pytest.raises(TaskFailedError) as caught:
+        refuse_broken_program([failed(FailureKind.HUNG), failed(FailureKind.CRASHED)], deployments=9)
+    told = "The program hung on 1 of the deployments tried and crashed on 1 of the deployments tried"
+    assert caught.value.message.startswith(told)
+
+
 def test_a_lack_of_memory_is_not_the_programs_fault() -> None:
     refuse_broken_program([failed(FailureKind.OUT_OF_MEMORY)] * 5, deployments=9)
 
@@ -101,3 +120,32 @@ def test_a_recording_can_be_replayed_with_any_job() -> None:
     space = recorded_space(foreign, (OFFER,), recorded)
     assert space.deployments == recorded
     assert len(space.notices) == 3
+
+
+def test_what_a_cloud_refuses_for_good_is_told_in_its_own_words() -> None:
+    refused = Failure(FailureKind.REFUSED, "The cluster has no namespace 'team'.", hint="Create it.")
+    trial = Trial(FULL, refused, seconds=3.0, usd=0.0)
+    with pytest.raises(UserError, match="no namespace 'team'") as caught:
+        refuse_failing_cloud([trial], deployments=9)
+    assert caught.value.hint == "Create it."
+    refuse_failing_cloud([measured(), trial], deployments=9)  # elsewhere it works
+
+
+def test_a_cloud_that_starts_nothing_is_not_called_a_program_that_crashed() -> None:
+    refuse_failing_cloud([failed(FailureKind.NOT_STARTED)], deployments=9)
+    with pytest.raises(CloudError, match=r"could not be run on each of the 2 deployments tried: not started"):
+        refuse_failing_cloud([failed(FailureKind.NOT_STARTED)] * 2, deployments=9)
+    refuse_broken_program([failed(FailureKind.NOT_STARTED)] * 5, deployments=9)
+
+
+def test_failed_starts_are_not_called_a_goal_out_of_reach() -> None:
+    with pytest.raises(CloudError, match=r"no capacity \(it did\)"):
+        refuse_failed_starts([failed(FailureKind.NO_CAPACITY)] * 3)
+    refuse_failed_starts([failed(FailureKind.NO_CAPACITY), measured()])  # then it is the goal
+    refuse_failed_starts([])
+
+
+def test_what_a_cloud_refused_is_tried_again_once_it_was_fixed() -> None:
+    refused, none = failed(FailureKind.REFUSED), failed(FailureKind.NO_CAPACITY)
+    assert trials_that_count([refused, none], forgiven=0) == (refused, none)
+    assert trials_that_count([refused, none], forgiven=2) == ()

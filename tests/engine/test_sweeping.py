@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from mlcd.core.clock import SystemClock
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.records import TaskRecord
 from mlcd.core.task import Owned, Task, TaskKind
+from mlcd.core.view import IncompleteSweepError
 from mlcd.engine.control import controlling
 from mlcd.engine.controller import end_open_tasks, open_cloud
 from mlcd.engine.desk import Desk
@@ -46,6 +48,15 @@ class Away(Seller):
 
     def owned(self) -> Iterable[Owned]:
         raise CloudError("It is away.", "Wait.")
+
+
+class Deaf(Seller):
+    """One that may not end what is stuck."""
+
+    def stop(self, handle: str) -> None:
+        if handle == "stuck":
+            raise CloudError("The account may not terminate instances.")
+        super().stop(handle)
 
 
 def rented(handle: str, leased_for: float | None = None) -> Owned:
@@ -91,13 +102,48 @@ def test_a_training_whose_controller_died_is_listed_and_left_alone(
     assert swept(client, "a", others=True) == {"orphan": True}
 
 
+def test_a_machine_that_waits_for_the_next_task_of_a_job_at_work_is_not_listed(
+    client: Client, make_job: MakeJob, request: pytest.FixtureRequest
+) -> None:
+    job_id = client.submit(client.load(make_job()))
+    sellers = request.getfixturevalue("sellers")  # from now on there is no other cloud
+    now = SystemClock().now()
+    kept = Owned("kept", "j-p1", job_id, "1 × m", now - 60, kept_until=now + 60)
+    sellers["a"] = Seller(kept, replace(kept, handle="forgotten", kept_until=now - 1))
+    with controlling(client.store, job_id):
+        assert swept(client, "a", end=False) == {"forgotten": False}
+    assert swept(client, "a", end=False) == {"kept": False, "forgotten": False}, "nobody is at work"
+
+
 def test_a_cloud_that_cannot_be_asked_does_not_spare_the_others(
     client: Client, sellers: dict[str, Seller]
 ) -> None:
     sellers["a"], sellers["b"] = Away(), Seller(rented("left"))
-    with pytest.raises(CloudError, match=r"It is away\. Of what else was asked: 1 found, 1 told to end"):
+    with pytest.raises(IncompleteSweepError, match=r"a: It is away\.") as caught:
         swept(client, "a", "b")
+    assert [(stray.owned.handle, stray.ended) for stray in caught.value.strays] == [("left", True)]
     assert sellers["b"].ended == ["left"]
+
+
+def test_what_one_cloud_does_not_end_is_told_and_the_rest_is_ended(
+    client: Client, sellers: dict[str, Seller]
+) -> None:
+    sellers["a"] = Deaf(rented("stuck"), rented("left"))
+    with pytest.raises(IncompleteSweepError, match="may not terminate") as caught:
+        swept(client, "a")
+    assert {stray.owned.handle: stray.ended for stray in caught.value.strays} == {
+        "stuck": False,
+        "left": True,
+    }
+
+
+def test_clouds_that_were_used_together_are_asked_one_by_one_and_once(
+    client: Client, sellers: dict[str, Seller]
+) -> None:
+    sellers["a"], sellers["b"] = Away(), Seller(rented("left"))
+    with pytest.raises(IncompleteSweepError) as caught:
+        swept(client, "a+b", "b")
+    assert [stray.owned.handle for stray in caught.value.strays] == ["left"]
 
 
 def test_what_was_launched_by_a_controller_that_died_before_it_wrote_it_down_is_ended(

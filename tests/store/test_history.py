@@ -73,5 +73,7 @@ def test_what_runs_now_is_replaced_and_cleared(told: Store) -> None:
     told.put_live("digits-1a2b", live)
     told.put_live("digits-1a2b", replace(live, state=TaskState.RUNNING))
     assert told.live("digits-1a2b") == replace(live, state=TaskState.RUNNING)
+    told.put_live("digits-1a2b", replace(live, task_id="t2"))
+    assert {each.task_id for each in told.lives("digits-1a2b")} == {"t1", "t2"}
     told.put_live("digits-1a2b", None)
     assert told.live("digits-1a2b") is None

@@ -74,6 +74,30 @@ def test_the_bill_has_the_last_lines_of_each_task(busy: Store) -> None:
     assert busy.spent("digits-1a2b") == pytest.approx(0.3)
 
 
+def test_what_was_paid_in_advance_and_not_used_is_taken_off_who_paid_it(busy: Store) -> None:
+    job_id, probe, training = "digits-1a2b", task(1).id, task(2).id
+
+    def cost(task_id: str) -> float:
+        return sum(item.usd for item in busy.bill(job_id) if item.task_id == task_id)
+
+    ahead = [Charge("1 × c5", 100.0, 0.10), Charge("kept ready for the next task", 45.0, 0.045)]
+    busy.put_charges(job_id, probe, TaskKind.PROBE, ahead)
+    for used in (5.0, 20.0, 20.0):  # written down again and again
+        lines = [Charge("1 × c5", used, used / 1000), Charge("paid while kept ready", -45.0, -0.045)]
+        busy.put_charges(job_id, training, TaskKind.TRAINING, lines)
+        assert busy.spent(job_id) == pytest.approx(0.10 + used / 1000)
+        assert cost(training) == pytest.approx(0.0, abs=1e-12)
+        assert cost(probe) == pytest.approx(0.10 + used / 1000)
+    lines = [Charge("1 × c5", 60.0, 0.06), Charge("paid while kept ready", -45.0, -0.045)]
+    busy.put_charges(job_id, training, TaskKind.TRAINING, lines)
+    assert (cost(probe), cost(training)) == (pytest.approx(0.145), pytest.approx(0.015))
+
+
+def test_a_credit_that_nobody_paid_for_stays_where_it_is(busy: Store) -> None:
+    busy.put_charges("digits-1a2b", task(2).id, TaskKind.TRAINING, [Charge("credit", 0.0, -0.5)])
+    assert busy.spent("digits-1a2b") == pytest.approx(-0.5)
+
+
 def test_nothing_is_spent_at_first(store: Store) -> None:
     store.add_job(job())
     assert store.spent("digits-1a2b") == 0.0

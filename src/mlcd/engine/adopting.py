@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from mlcd.core.job import OnNan
 from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.run import Attempt, AttemptEnd
 from mlcd.core.task import TaskKind, TaskState, TaskStatus
 from mlcd.engine.desk import Desk, work_of
-from mlcd.engine.tasks import carried_samples
+from mlcd.engine.nan_loss import nan_loss, only_checkpoints_before, samples_before_nan, stopped_at_nan
+from mlcd.engine.secrets import redact
+from mlcd.engine.tasks import carried_samples, checkpoint_folder
 
 
 def finished_probe(desk: Desk, record: JobRecord) -> TaskRecord | None:
@@ -25,26 +28,40 @@ def adopt_finished_probe(desk: Desk, record: JobRecord) -> None:
     if task is None or task.ended_at is None or (before and before[-1].started_at > task.intended_at):
         return
     why = f"probe {task.number} did all the work"
-    progress = desk.cloud.status(task.handle or "").progress
+    status = desk.cloud.status(task.handle or "")
+    progress = status.progress
     done = max(carried_samples(desk.folder), progress.samples)
+    lost = nan_loss(progress, work_of(record.job).until)
+    stops = lost is not None and record.job.on_nan is OnNan.STOP
     attempt = Attempt(
         task.id,
         number=len(before) + 1,
         deployment=task.deployment,
         started_at=task.ended_at,
         samples_before=done,
-        end=AttemptEnd.FINISHED,
+        end=AttemptEnd.STOPPED if stops else AttemptEnd.FINISHED,
         why=why,
         ended_at=task.ended_at,
+        nan_loss=lost.name if lost is not None else "",
     )
     desk.store.add_points(desk.job_id, task.id, progress.points, progress.metrics)
+    told = "" if lost is None else f"{lost.name} is {lost.value:g} at the end of the work"
+    if stops and lost is not None:
+        # First: whoever goes on after a kill must not find them. Where the probe itself began is not kept: counted from
+        # zero, no state from after the nan is ever trusted.
+        since = samples_before_nan(progress, lost, samples_before=0.0)
+        with only_checkpoints_before(checkpoint_folder(desk.folder), since):
+            pass
     desk.store.put_attempt(desk.job_id, attempt)
+    if told:
+        desk.say("warning", told)
+    if stops:
+        raise stopped_at_nan(record.id, desk.folder, told, redact(status.log_tail, desk.secrets))
     desk.say("attempt", f"Nothing is left to train: {why}", number=attempt.number)
 
 
 def _work_is_done(desk: Desk, record: JobRecord, status: TaskStatus) -> bool:
     work = work_of(record.job)
-    value = status.progress.latest(work.until.metric) if work.until else None
-    if work.until is not None and value is not None and work.until.reached(value):
+    if work.until is not None and work.until.reached_in(status.progress.metrics):
         return True
     return max(carried_samples(desk.folder), status.progress.samples) >= work.samples > 0

@@ -9,7 +9,9 @@ from mlcd.core.progress import Progress
 from mlcd.core.records import JobRecord
 from mlcd.core.run import Attempt
 from mlcd.core.task import TaskKind, TaskStatus
-from mlcd.engine.desk import Desk
+from mlcd.engine.desk import Desk, work_of
+from mlcd.engine.hanging import hang_limit, longest_pause, unusual_pause
+from mlcd.engine.nan_loss import nan_loss
 from mlcd.forecast.conditions_seen import PARAMETERS
 from mlcd.forecast.throughput import Throughput, first_step_seconds, last_step_seconds, throughput_after
 
@@ -23,8 +25,13 @@ class Books:
     def __init__(self, desk: Desk, attempt: Attempt) -> None:
         self.desk = desk
         self.attempt = attempt
+        self._target = work_of(desk.record.job).until
         self._booked_at = float("-inf")
-        self._curves_until = -1.0  # seconds of the stretch whose curves are stored
+        earlier = (each.longest_pause_seconds for each in desk.store.attempts(desk.job_id))
+        self._earlier_pause = max(earlier, default=0.0)
+        self._pauses_until = -1.0  # seconds of the stretch whose pauses between steps are known
+        self._points_until = -1.0  # seconds of the stretch whose points are stored
+        self._metrics_until: dict[str, float] = {}  # likewise of each metric: they come from several sources
 
     def book(self, record: JobRecord, status: TaskStatus, at_last: bool = False) -> Attempt:
         """Write down what is new, at most once a second but for the last time."""
@@ -47,11 +54,23 @@ class Books:
         self.desk.say("attempt", f"Stretch {attempt.number} {attempt.end}: {why}", number=attempt.number)
         return attempt
 
+    def hang_limit(self, record: JobRecord) -> float | None:
+        """Seconds without a step after which the training counts as hung, by all that the job has shown."""
+        return hang_limit(record.job, max(self._earlier_pause, self.attempt.longest_pause_seconds))
+
+    def _longest_pause(self, status: TaskStatus) -> float:
+        """With the steps that are new since the last look: older points may have been thinned out."""
+        longest = longest_pause(status, self._pauses_until)
+        self._pauses_until = max(
+            [self._pauses_until, *(point.seconds for point in status.progress.points[-1:])]
+        )
+        return max(self.attempt.longest_pause_seconds, longest)
+
     def _seen(self, status: TaskStatus) -> Attempt:
         end = status.ended_at or self.desk.now()
         begin = status.started_at or end
         first, last = (each(status.progress.points) for each in (first_step_seconds, last_step_seconds))
-        seen = lately(status)
+        seen, lost = lately(status), nan_loss(status.progress, self._target)
         return replace(
             self.attempt,
             samples_per_second=seen.samples_per_second if seen else 0.0,
@@ -61,18 +80,23 @@ class Books:
             first_step_at=None if first is None else begin + first,
             last_step_at=None if last is None else begin + last,
             ended_at=status.ended_at,
+            longest_pause_seconds=self._longest_pause(status),
+            nan_loss=lost.name if lost is not None else "",
         )
 
     def _store_curves(self, progress: Progress) -> None:
         """Append what is new; what a controller before us stored already is not stored twice."""
-        points = [point for point in progress.points if point.seconds > self._curves_until]
-        metrics = [point for point in progress.metrics if point.seconds > self._curves_until]
+        points = [point for point in progress.points if point.seconds > self._points_until]
+        until = self._metrics_until
+        metrics = [point for point in progress.metrics if point.seconds > until.get(point.name, -1.0)]
         self.desk.store.add_points(self.desk.job_id, self.attempt.task_id, points, metrics)
-        moments = [point.seconds for point in points] + [point.seconds for point in metrics]
-        self._curves_until = max([self._curves_until, *moments])
+        self._points_until = max([self._points_until, *(point.seconds for point in points)])
+        self._metrics_until |= {point.name: point.seconds for point in metrics}
 
     def _live(self, record: JobRecord, status: TaskStatus) -> Live:
-        attempt, seen = self.attempt, lately(status)
+        attempt, now = self.attempt, self.desk.now()
+        pause = unusual_pause(status, now)
+        seen = lately(status) if pause == 0 else None
         done = attempt.samples_before + status.progress.samples
         work = record.samples(attempt.deployment)
         left = None if seen is None else max(0.0, work - done) / seen.samples_per_second
@@ -82,7 +106,7 @@ class Books:
             kind=TaskKind.TRAINING,
             state=status.state,
             deployment=attempt.deployment,
-            seconds=self.desk.now() - attempt.started_at,
+            seconds=now - attempt.started_at,
             usd=status.usd,
             samples=done,
             samples_per_second=seen.samples_per_second if seen else 0.0,
@@ -91,6 +115,10 @@ class Books:
             total_usd=None if left is None else spent.usd + attempt.deployment.usd(left),
             metrics={p.name: p.value for p in status.progress.metrics if p.name != PARAMETERS},
             usage=status.progress.usage,
+            nan_loss=attempt.nan_loss,
+            no_step_seconds=pause,
+            seen_at=now,
+            hang_seconds=self.hang_limit(record),
         )
 
 

@@ -17,6 +17,7 @@ from mlcd.core.task import Task
 from mlcd.errors import CloudError, MissingExtraError, MlcdError, UserError
 from mlcd.worker import fetch
 from mlcd.worker.fetch import Wanted
+from mlcd.worker.names import is_inner
 
 S3 = "s3://"
 GOOD_SECONDS = 6 * 3600
@@ -44,12 +45,13 @@ def wanted(where: str, source: str) -> list[Wanted]:
     bucket, _, key = source.removeprefix(S3).partition("/")
     client = _client()
     from botocore.exceptions import BotoCoreError, ClientError  # it is there, or there were no client
+    from botocore.parsers import ResponseParserError
 
     try:
         found = [
             _wanted(client, bucket, one, where, key.rstrip("/")) for one in _objects(client, bucket, key)
         ]
-    except (BotoCoreError, ClientError) as error:
+    except (BotoCoreError, ClientError, ResponseParserError) as error:
         raise _told(source, error) from error
     if not found:
         raise UserError(
@@ -70,8 +72,8 @@ def _objects(client: Any, bucket: str, key: str) -> Iterator[dict[str, Any]]:
 
 def _wanted(client: Any, bucket: str, one: dict[str, Any], where: str, folder: str) -> Wanted:
     below = PurePosixPath(one["Key"].removeprefix(folder).lstrip("/"))
-    if ".." in below.parts:
-        raise UserError(f"file_mounts: the object {one['Key']} would lie outside of {where}.")
+    if below.parts and not is_inner(str(below)):
+        raise UserError(f"file_mounts: the object {one['Key'][:200]} would lie outside of {where}.")
     url = client.generate_presigned_url(
         "get_object", Params={"Bucket": bucket, "Key": one["Key"]}, ExpiresIn=GOOD_SECONDS
     )

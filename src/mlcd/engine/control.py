@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import socket
@@ -11,15 +12,21 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import BinaryIO
 
-import psutil
-
+from mlcd.clouds.tasks.processes import boot, started_seconds
 from mlcd.core.records import Controller, JobRecord
 from mlcd.engine.desk import job_folder
 from mlcd.settings import Settings
 from mlcd.store import LostControlError, Store
 
 BEAT_SECONDS = 5.0
+LOCK_SECONDS = 0.01  # between two looks at a lock that is about to be free
+SURE_SECONDS = (
+    0.2  # after which a process that still seems to live does: one that was killed shows it with a delay
+)
+# The search's matrices are small: more threads only take cores from a training on this computer. Programs get their own number.
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 SILENT_SECONDS = 30.0  # on another host only its beat tells that a controller lives
 
 
@@ -45,35 +52,77 @@ def alive(controller: Controller | None) -> bool:
     """Whether that controller is still at work."""
     if controller is None:
         return False
-    if controller.host != socket.gethostname():
+    if controller.host != _this_host():
         return time.time() - controller.beat_at < SILENT_SECONDS
-    try:
-        process = psutil.Process(controller.pid)
-        same = abs(process.create_time() - controller.born_at) < 1.0
-        return same and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
+    return started_seconds(controller.pid) == controller.born_at
+
+
+def surely_alive(controller: Controller | None) -> bool:
+    """The same for one that may have been killed this very moment."""
+    if not alive(controller):
         return False
+    time.sleep(SURE_SECONDS)
+    return alive(controller)
 
 
 def start_controller(settings: Settings, record: JobRecord) -> None:
-    """Start a process of its own that drives the job and outlives this one."""
+    """Start a process of its own that drives the job and outlives this one, unless one is starting already.
+
+    On a busy computer that takes a while, and everyone who looks at the job meanwhile sees no controller. The new
+    process holds a lock until it tries to take control, so one that is starting sees all that was asked before.
+    """
     folder = job_folder(settings, record.id)
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "controller.log").open("ab") as log:
-        subprocess.Popen(
-            [sys.executable, "-m", "mlcd.engine.controller", record.id],
+    with (folder / "controller.log").open("ab") as log, (folder / "starting.lock").open("a+b") as lock:
+        if not _locked(lock):
+            return
+        lock.truncate(0)  # whoever looks now waits for nobody who is gone
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mlcd.engine.controller", record.id, str(lock.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
+            pass_fds=[lock.fileno()],
             cwd=folder,
-            env={**os.environ, "MLCD_HOME": str(settings.home), "MLCD_STORE": settings.store_url},
+            env={
+                **ONE_THREAD,
+                **os.environ,
+                "MLCD_HOME": str(settings.home),
+                "MLCD_STORE": settings.store_url,
+            },
         )
+        lock.write(str(process.pid).encode())
+
+
+def _locked(lock: BinaryIO) -> bool:
+    """Take the lock; False: its holder, who has written its process down, is starting a controller.
+
+    One that was just killed holds it until the kernel has taken its memory back: that is waited for.
+    """
+    began = time.monotonic()
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            holder = int(lock.read() or 0)
+            lives = holder == 0 or started_seconds(holder) is not None
+            if lives and time.monotonic() - began > SURE_SECONDS:
+                return False
+            time.sleep(LOCK_SECONDS)
+        else:
+            return True
 
 
 def _this_process() -> Controller:
-    born_at = psutil.Process().create_time()
-    return Controller(secrets.token_hex(8), socket.gethostname(), os.getpid(), born_at, time.time())
+    born_at = started_seconds(os.getpid()) or 0.0
+    return Controller(secrets.token_hex(8), _this_host(), os.getpid(), born_at, time.time())
+
+
+def _this_host() -> str:
+    """This computer since its last boot: a process of an earlier boot is not one of ours."""
+    return f"{socket.gethostname()}/{boot()}"
 
 
 def _beat(store: Store, job_id: str, token: str, over: threading.Event) -> None:

@@ -2,11 +2,12 @@
 
     searching → plan → (accepted?) → training → model
 
-Run as `python -m mlcd.engine.controller JOB`, it is the detached process behind `mlcd run`.
+Run as `python -m mlcd.engine.controller JOB LOCK_FD`, it is the detached process behind `mlcd run`.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from mlcd.engine.observing import observed
 from mlcd.engine.searching import StopAskedError, open_search
 from mlcd.engine.secrets import forget_secrets, read_secrets, redact, scrub_logs
 from mlcd.engine.training import Training
-from mlcd.errors import LimitReachedError, MlcdError, TaskFailedError
+from mlcd.errors import GoalUnreachableError, LimitReachedError, MlcdError, TaskFailedError
 from mlcd.settings import Settings, read_settings
 from mlcd.store import LostControlError, Store, open_store
 
@@ -32,18 +33,29 @@ CANCELLED = 103
 
 
 def drive(store: Store, settings: Settings, job_id: str) -> JobRecord:
-    """Take the job as far as it goes now, unless another controller is at work on it."""
+    """Take the job as far as it goes now, unless another controller is at work on it.
+
+    Who resumes it while this controller is about to leave finds one at work and starts no other: look once more.
+    """
+    while _drive_to_rest(store, settings, job_id) and store.job(job_id).needs_controller:
+        pass
+    return store.job(job_id)
+
+
+def _drive_to_rest(store: Store, settings: Settings, job_id: str) -> bool:
+    """Be the job's controller until it rests; whether that was to be had."""
     with observed(store, settings, job_id) as begin, controlling(store, job_id) as token:
         if token is None:
-            return store.job(job_id)
+            return False
         begin()
         record = store.job(job_id)
         cloud = open_cloud(settings, record)
         try:
             desk = Desk(store, cloud, settings, job_id, token, read_secrets(job_folder(settings, job_id)))
-            return _drive(desk)
+            _drive(desk)
         finally:
             cloud.close()
+    return True
 
 
 def open_cloud(settings: Settings, record: JobRecord) -> Cloud:
@@ -75,7 +87,7 @@ def _drive(desk: Desk) -> JobRecord:
         raise
     except MlcdError as error:
         state = JobState.PAUSED if isinstance(error, LimitReachedError) else JobState.FAILED
-        return _rest(desk, state, _in_full(error), error.exit_code)
+        return _rest(desk, state, _in_full(error), error.exit_code, **_enough(error))
     except Exception:  # a bug of ours must not leave a job that costs money and says nothing
         traceback.print_exc()
         return _rest(desk, JobState.FAILED, f"mlcd itself failed; see {desk.folder / 'controller.log'}", 1)
@@ -102,13 +114,20 @@ def _train(desk: Desk) -> JobRecord:
     return desk.change(state=JobState.SUCCEEDED, ended_at=training.ended_at, error="", exit_code=0)
 
 
-def _rest(desk: Desk, state: JobState, why: str, exit_code: int) -> JobRecord:
+def _rest(desk: Desk, state: JobState, why: str, exit_code: int, **limits: float | None) -> JobRecord:
     """End what still runs, and say why the job goes no further."""
     end_open_tasks(desk)
     text = redact(why, desk.secrets)
     desk.say("state", f"{state.value.capitalize()}: {text}")
     changes: dict[str, Any] = {"state": state, "error": text, "exit_code": exit_code, "ended_at": desk.now()}
-    return desk.change(stop_asked=False, **changes)
+    return desk.change(stop_asked=False, **changes, **limits)
+
+
+def _enough(error: MlcdError) -> dict[str, float | None]:
+    """The limits with which the job could go on, where the error knows them."""
+    if not isinstance(error, GoalUnreachableError):
+        return {}
+    return {"enough_seconds": error.deadline_seconds, "enough_usd": error.budget_usd}
 
 
 def end_open_tasks(desk: Desk) -> None:
@@ -116,7 +135,7 @@ def end_open_tasks(desk: Desk) -> None:
     for task in desk.store.tasks(desk.job_id, open_only=True):
         handle = task.handle or _handle_of(desk, task.id)
         if handle is not None:
-            status = end_task(desk.cloud, handle, desk.record.job.checkpoint.grace_seconds)
+            status = end_task(desk, handle, desk.record.job.checkpoint.grace_seconds)
             desk.store.put_charges(desk.job_id, task.id, task.kind, status.charges)
         desk.store.end_task(task.id, desk.now())
 
@@ -132,10 +151,11 @@ def _in_full(error: MlcdError) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def main(job_id: str) -> int:
-    """Drive one job to its next rest."""
+def main(job_id: str, starting: int) -> int:
+    """Drive one job to its next rest; `starting` is the lock that keeps others from starting a controller meanwhile."""
     settings = read_settings()
     store = open_store(settings.store_url)
+    os.close(starting)
     try:
         return drive(store, settings, job_id).exit_code
     except LostControlError:
@@ -145,4 +165,4 @@ def main(job_id: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], int(sys.argv[2])))

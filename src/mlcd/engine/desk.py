@@ -13,7 +13,7 @@ from mlcd.core.job import Job, Work
 from mlcd.core.machines import Deployment
 from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.study import Ledger
-from mlcd.core.task import Task, TaskKind
+from mlcd.core.task import Handle, Task, TaskKind, TaskStatus
 from mlcd.engine.buckets import with_fetches
 from mlcd.engine.secrets import redact
 from mlcd.errors import InvalidJobError
@@ -54,11 +54,19 @@ class Desk:
         """Tell everyone who follows the job."""
         self.store.add_event(self.job_id, self.now(), kind, redact(message, self.secrets), data)
 
+    def status(self, handle: Handle) -> TaskStatus:
+        """How a task stands; what goes wrong with it is told once."""
+        status = self.cloud.status(handle)
+        if status.warning:
+            words = redact(status.warning, self.secrets)
+            self.store.add_event_once(self.job_id, self.now(), "warning", words, {"handle": handle})
+        return status
+
     def spent(self, record: JobRecord) -> Ledger:
         """Time since submission and the bill so far."""
         return Ledger(self.now() - record.submitted_at, self.store.spent(self.job_id))
 
-    def intend(self, kind: TaskKind, deployment: Deployment) -> TaskRecord:
+    def intend(self, kind: TaskKind, deployment: Deployment, carries: bool = False) -> TaskRecord:
         """Write down that a task is about to be launched, before it can cost anything."""
         number = 1 + sum(task.kind is kind for task in self.store.tasks(self.job_id))
         record = TaskRecord(
@@ -69,6 +77,7 @@ class Desk:
             deployment=deployment,
             cloud=self.cloud.name,
             intended_at=self.now(),
+            carries=carries,
         )
         self.store.add_task(record, self.token)
         return record

@@ -10,6 +10,7 @@ from mlcd.adapt.limits import (
     allowed_seconds,
     held_back,
     keep_or_halt,
+    rent_or_halt,
 )
 from mlcd.core.machines import Deployment
 from mlcd.core.records import JobRecord
@@ -28,6 +29,13 @@ def limit_verdict(
 ) -> Keep | Halt:
     """Whether there is room for more than what is held back for stopping."""
     return keep_or_halt(goal_of(record), spent, deployment, held_seconds)
+
+
+def rental_verdict(
+    record: JobRecord, deployment: Deployment, spent: Ledger, held_seconds: float
+) -> Keep | Halt:
+    """The same before machines are rented."""
+    return rent_or_halt(goal_of(record), spent, deployment, held_seconds)
 
 
 def held_for_stopping(
@@ -70,7 +78,7 @@ def _cost_to_finish(desk: Desk, record: JobRecord) -> str:
     if trained > 0 and samples_left(desk, record, trained) == 0.0:
         return "All the work of the job file is done, and the program went on: how long it still takes is not known."
     seconds = rest_seconds(desk, record)
-    cost = f"about {show_usd(record.deployment.usd(seconds))} and {show_duration(seconds)} more"
+    cost = f"about {show_usd(record.deployment.rental_usd(seconds))} and {show_duration(seconds)} more"
     return f"To finish takes {cost}."
 
 

@@ -2,26 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mlcd.core.job import ProbeSettings
-from mlcd.core.task import TaskState, TaskStatus
+from mlcd.core.task import Refusal, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases
 from mlcd.core.units import show_duration
 from mlcd.forecast.conditions_seen import PARAMETERS
 from mlcd.forecast.noise_seen import noise_moments, noise_now
-from mlcd.forecast.throughput import Throughput, first_step_seconds, last_step_seconds, throughput_after
+from mlcd.forecast.throughput import (
+    Throughput,
+    first_step_seconds,
+    last_step_seconds,
+    lost_seconds,
+    steady_since,
+    throughput_after,
+)
 from mlcd.worker.noise_schedule import OPENING_SECONDS
 
+NOT_SHARED = "each rank trains the same for itself: nothing shows that the program shares its work"
+SHARE_HINT = (
+    "To share the work use DistributedDataParallel, or give each rank its own samples (mlcd.ElasticSampler, or by RANK and "
+    "WORLD_SIZE). Else set `num_nodes: 1`, and on machines with several GPUs ask for one."
+)
 NO_CAPACITY = "no capacity"  # how a cloud begins to say so where the launch did not know it yet
+_REFUSALS = {
+    Refusal.NO_CAPACITY: FailureKind.NO_CAPACITY,
+    Refusal.USER: FailureKind.REFUSED,
+    Refusal.CLOUD: FailureKind.NOT_STARTED,
+}
 
 
 def judge_probe(status: TaskStatus, now: float, settings: ProbeSettings) -> Measurement | Failure | None:
     """A measurement that is good enough, a failure, or None: wait."""
     seen = _throughput(status, settings)
+    if trains_alone(status, seen is not None):
+        return _failure(status, FailureKind.NOT_SHARED, NOT_SHARED)
     if status.state.ended:
         return _judge_ended(status, seen)
     if seen is not None and _good_enough(status, seen, now, settings):
         return _measurement(status, seen)
     return _judge_silence(status, seen, now, settings)
+
+
+def trains_alone(status: TaskStatus, warm: bool) -> bool:
+    """Whether every rank does the same work; known once it is warm, for some programs find each other late."""
+    well = status.state not in (TaskState.FAILED, TaskState.LOST)
+    return status.progress.alone and well and (warm or status.state.ended)
+
+
+def is_warm(status: TaskStatus, settings: ProbeSettings) -> bool:
+    """Whether steps were seen after the warm-up."""
+    return _throughput(status, settings) is not None
+
+
+def fails_to_start(status: TaskStatus) -> bool:
+    """Whether the program itself failed before its first step, as it does on a checkpoint that it cannot load."""
+    own_doing = status.state is TaskState.FAILED and status.running_at is not None
+    said = f"{status.reason} {status.log_tail}".lower()
+    other_cause = (
+        status.reason.startswith(NO_CAPACITY) or "out of memory" in said or "no module named" in said
+    )
+    return own_doing and not other_cause and status.progress.steps == 0
 
 
 def probe_phases(status: TaskStatus, settings: ProbeSettings) -> Phases:
@@ -32,13 +74,19 @@ def probe_phases(status: TaskStatus, settings: ProbeSettings) -> Phases:
     setup_at = _or(status.setup_at, end)
     running_at = _or(status.running_at, end)
     first = first_step_seconds(status.progress.points)
-    warm_at = end if first is None else min(end, status.started_at + first + settings.warmup_seconds)
+    warm_at = end if first is None else min(end, status.started_at + _warmed_up(status, first, settings))
     return Phases(
         start=max(0.0, setup_at - status.started_at),
         setup=max(0.0, running_at - setup_at),
         warmup=max(0.0, warm_at - running_at),
         measuring=max(0.0, end - max(warm_at, running_at)),
     )
+
+
+def _warmed_up(status: TaskStatus, first: float, settings: ProbeSettings) -> float:
+    """The warm-up that was asked for, and what the program lost beyond it: a training pays that once, as its start."""
+    points, by_rule = status.progress.points, _warm_by_rule(status, first, settings)
+    return first + settings.warmup_seconds + lost_seconds(points, by_rule, steady_since(points, by_rule))
 
 
 def _throughput(status: TaskStatus, settings: ProbeSettings) -> Throughput | None:
@@ -54,29 +102,39 @@ def _throughput(status: TaskStatus, settings: ProbeSettings) -> Throughput | Non
 def _good_enough(status: TaskStatus, seen: Throughput, now: float, settings: ProbeSettings) -> bool:
     """Long enough, and either stable or as long as it may take.
 
-    A program whose steps are longer than the floor is measured until it has been running for the ceiling.
+    A program whose steps are longer than the floor is measured until it has been running for the ceiling. Where the first
+    step to be measured took longer than that, it was busy with compiling, and the ceiling counts from that step.
     """
-    measured = _seconds_since_warm(status, now, settings)
-    if measured >= settings.max_seconds:
+    points = status.progress.points
+    first = first_step_seconds(points)
+    if first is None:
+        return False
+    watched_until, warm = _watched_until(status, now), _warm_by_rule(status, first, settings)
+    stepped = next((point.seconds for point in points if point.seconds >= warm), warm)
+    begun = stepped if stepped - warm > settings.max_seconds else warm
+    if watched_until - begun >= settings.max_seconds:
         return True
+    measured = watched_until - max(begun, warm_seconds(status, first, settings))
     stable = seen.segments >= 4 and seen.interval_share <= settings.interval_share
     return measured >= settings.min_seconds and stable
 
 
-def _seconds_since_warm(status: TaskStatus, now: float, settings: ProbeSettings) -> float:
-    """How long the program has been watched: on a busy computer what it reports arrives late, and only that counts."""
-    points = status.progress.points
-    first, last = first_step_seconds(points), last_step_seconds(points)
-    if first is None or last is None or status.started_at is None:
-        return 0.0
-    return min(now - status.started_at, last) - warm_seconds(status, first, settings)
+def _watched_until(status: TaskStatus, now: float) -> float:
+    """Until when the program was seen: on a busy computer what it reports arrives late, and only that counts."""
+    last = last_step_seconds(status.progress.points)
+    return 0.0 if last is None or status.started_at is None else min(now - status.started_at, last)
 
 
 def warm_seconds(status: TaskStatus, first: float, settings: ProbeSettings) -> float:
     """The moment from which the speed is measured: after the warm-up, and once the gradient noise is known.
 
-    Where the noise is measured at all it opens with slower steps (see worker.noise_schedule).
+    Where the noise is measured at all it opens with slower steps (see worker.noise_schedule). What goes on compiling
+    or filling caches after that warms up for longer.
     """
+    return steady_since(status.progress.points, _warm_by_rule(status, first, settings))
+
+
+def _warm_by_rule(status: TaskStatus, first: float, settings: ProbeSettings) -> float:
     warm = first + settings.warmup_seconds
     opening = noise_moments(status.progress.metrics)
     if opening is None or opening.first > warm:
@@ -106,6 +164,8 @@ def _judge_ended(status: TaskStatus, seen: Throughput | None) -> Measurement | F
 def _judge_crash(status: TaskStatus) -> Failure:
     if status.reason.startswith(NO_CAPACITY):
         return _failure(status, FailureKind.NO_CAPACITY, status.reason.removeprefix(f"{NO_CAPACITY}: "))
+    if status.refused is not None:
+        return replace(_failure(status, _REFUSALS[status.refused], status.reason), hint=status.hint)
     if "out of memory" in status.reason.lower():
         return _failure(status, FailureKind.OUT_OF_MEMORY, status.reason)
     code = "" if status.exit_code is None else f"exit code {status.exit_code}"
@@ -127,8 +187,12 @@ def _judge_silence(
         return _measurement(status, seen)
     silence = show_duration(settings.silent_seconds)
     if first is None:
-        return _failure(status, FailureKind.SILENT, f"it ran for {silence} and not one step was seen")
-    return _failure(status, FailureKind.HUNG, f"no step for {silence}")
+        return _failure(
+            status,
+            FailureKind.SILENT,
+            f"it ran for {silence}, which is `probe.silent_seconds`, and not one step was seen",
+        )
+    return _failure(status, FailureKind.HUNG, f"no step for {silence}, which is `probe.silent_seconds`")
 
 
 def _last_move(status: TaskStatus) -> float:
@@ -147,6 +211,7 @@ def _measurement(status: TaskStatus, seen: Throughput) -> Measurement:
         usage=status.progress.usage,
         noise_scale=noise_now(status.progress),
         parameters=status.progress.latest(PARAMETERS) or 0.0,
+        spread=seen.spread,
     )
 
 

@@ -109,9 +109,7 @@ def model_of(desk: Desk, record: JobRecord) -> StoredModel:
 
 def _reached_target(record: JobRecord, metrics: Iterable[MetricPoint]) -> bool:
     until = record.job.work.until if record.job.work else None
-    return until is not None and any(
-        point.name == until.metric and until.reached(point.value) for point in metrics
-    )
+    return until is not None and until.reached_in(metrics)
 
 
 def _work_done(attempts: tuple[Attempt, ...], noise: float | None) -> Work | None:

@@ -6,13 +6,15 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from mlcd.worker.trees import files_inside
+
 CHUNK_BYTES = 256 * 1024
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same content gives the same bytes
 
 
 def zip_folder(folder: Path) -> Iterator[bytes]:
-    """The files below a folder, in order; links are left out."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    """The files below a folder, in order; a link that stays within it is packed as what it means."""
+    files = sorted(files_inside(folder))
     return zip_files((path.relative_to(folder).as_posix(), path) for path in files)
 
 

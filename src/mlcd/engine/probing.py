@@ -11,6 +11,7 @@ from mlcd.core.trial import Failure, FailureKind, Measurement, Trial
 from mlcd.core.units import show_duration, show_rate, show_usd
 from mlcd.engine.desk import Desk
 from mlcd.engine.ending import STOP_SECONDS, end_task
+from mlcd.engine.going_back import Back, go_back
 from mlcd.engine.judging import judge_probe, probe_phases
 from mlcd.engine.secrets import redact
 from mlcd.engine.tasks import probe_task
@@ -21,14 +22,14 @@ from mlcd.forecast.throughput import throughput_after
 class Probe:
     """A probe under way. A new controller makes it anew from its record and goes on where it is."""
 
-    def __init__(self, desk: Desk, record: TaskRecord, max_seconds: float, carry: bool) -> None:
+    def __init__(self, desk: Desk, record: TaskRecord, max_seconds: float) -> None:
         self.desk = desk
         self.record = record
         self.max_seconds = max_seconds
         self._job = desk.record.job
         expected = desk.cloud.expected_probe(self._job.probe.measuring_seconds)
         self._task = probe_task(
-            self._job, record, desk.folder, expected.seconds(record.deployment.nodes), max_seconds, carry
+            self._job, record, desk.folder, expected.seconds(record.deployment.nodes), max_seconds
         )
         self._outcome: Measurement | Failure | None = None
         self._handle = ""
@@ -39,13 +40,13 @@ class Probe:
         try:
             self._handle = self.desk.launch(self.record, self._task)
         except NoCapacityError as error:
-            self._outcome = Failure(FailureKind.NO_CAPACITY, error.message)
+            self._outcome = Failure(FailureKind.NO_CAPACITY, error.message, hint=error.hint)
 
     def check(self) -> Trial | None:
         """The trial, once the probe is over and booked."""
         if not self._handle and self._outcome is not None:
             return self._book(TaskStatus(TaskState.FAILED), self._outcome)
-        status = self.desk.cloud.status(self._handle)
+        status = self.desk.status(self._handle)
         outcome = self._outcome or judge_probe(status, self.desk.now(), self._job.probe)
         if outcome is None:
             self._show(status)
@@ -54,13 +55,13 @@ class Probe:
             self._outcome, self._stop_at = outcome, self.desk.now()
             if not status.state.ended:  # one that is over may have left machines for the next probe
                 self.desk.cloud.stop(self._handle)
-                status = self.desk.cloud.status(self._handle)
+                status = self.desk.status(self._handle)
         return self._book(status, outcome) if self._over(status) else None
 
     def abandon(self) -> None:
         """End it and book what it cost; it teaches nothing."""
         if self._handle:
-            status = end_task(self.desk.cloud, self._handle, self._task.grace_seconds)
+            status = end_task(self.desk, self._handle, self._task.grace_seconds)
             self.desk.store.put_charges(self.desk.job_id, self.record.id, self.record.kind, status.charges)
         self.desk.store.end_task(self.record.id, self.desk.now())
 
@@ -71,7 +72,10 @@ class Probe:
     def _book(self, status: TaskStatus, outcome: Measurement | Failure) -> Trial:
         """Trial, bill and end of the task in one stroke, so that no probe is paid twice."""
         if isinstance(outcome, Failure):
-            outcome = replace(outcome, log_tail=redact(outcome.log_tail, self.desk.secrets))
+            went_back = self.record.carries and go_back(self.desk, self.record.id, status) is Back.WENT
+            reason = FailureKind.NOT_LOADED if went_back else outcome.reason
+            log_tail = redact(outcome.log_tail, self.desk.secrets)
+            outcome = replace(outcome, reason=reason, log_tail=log_tail)
         ended_at = status.ended_at or self.desk.now()
         begin = status.started_at or ended_at
         trial = Trial(
@@ -103,6 +107,7 @@ class Probe:
                 total_seconds=None,
                 total_usd=None,
                 usage=status.progress.usage,
+                seen_at=self.desk.now(),
             ),
         )
 

@@ -23,7 +23,7 @@ def log_page(
     store: Store, settings: Settings, record: JobRecord, task: str | None, node: int, after: int
 ) -> LogPage:
     """Lines of a task's log (the newest task's by default) from that place on."""
-    found = _task(store, record, task)
+    found = task_with_log(store, record, task, node)
     folder = job_folder(settings, record.id)
     ended = found.ended_at is not None  # before the file is read: what is written later is not missed
     lines, place, all_read = _read(TaskFolder(task_folder(folder, found.id)).log(node), after, ended)
@@ -31,11 +31,19 @@ def log_page(
     return LogPage(found.id, tuple(redact(line, hidden) for line in lines), place, ended and all_read)
 
 
-def _task(store: Store, record: JobRecord, task: str | None) -> TaskRecord:
+def task_with_log(store: Store, record: JobRecord, task: str | None, node: int) -> TaskRecord:
+    """The task of that id, the newest one by default, if it has such a node."""
     tasks = [known for known in store.tasks(record.id) if task in (None, known.id)]
     if not tasks:
         raise NotFoundError(
             f"Job {record.id} has no task '{task}'." if task else f"Job {record.id} has no log yet."
+        )
+    nodes = tasks[-1].deployment.nodes
+    if node >= nodes:
+        numbers = "0" if nodes == 1 else f"0 to {nodes - 1}"
+        raise NotFoundError(
+            f"Task {tasks[-1].id} has no node {node}.",
+            f"It runs on {tasks[-1].deployment}: ask for {numbers}.",
         )
     return tasks[-1]
 
@@ -60,5 +68,5 @@ def _start_of_line(stream: BufferedReader, after: int) -> int:
     after = min(after, os.fstat(stream.fileno()).st_size)
     stream.seek(max(0, after - 1))
     if after > 0 and stream.read(1) != b"\n":
-        stream.readline()
+        stream.readline(PAGE_BYTES)
     return stream.tell()

@@ -1,4 +1,4 @@
-"""Trials that failed: which of them say something, and when they say that the program runs nowhere."""
+"""Trials that failed: which of them say something, and when they say that the program or the cloud works nowhere."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mlcd.core.trial import Failure, FailureKind, Trial
-from mlcd.errors import TaskFailedError
+from mlcd.engine.judging import SHARE_HINT
+from mlcd.engine.missing_modules import refuse_missing_module
+from mlcd.errors import CloudError, MlcdError, TaskFailedError, UserError
 
 PROGRAM_FAULTS = (FailureKind.CRASHED, FailureKind.SILENT, FailureKind.HUNG)
-FAULTS_OR_MEMORY = (*PROGRAM_FAULTS, FailureKind.OUT_OF_MEMORY)
+CLOUD_FAULTS = (FailureKind.NO_CAPACITY, FailureKind.REFUSED, FailureKind.NOT_STARTED, FailureKind.LOST)
+FORGIVABLE = (
+    *PROGRAM_FAULTS,
+    FailureKind.NOT_SHARED,
+    FailureKind.NO_CAPACITY,
+    FailureKind.REFUSED,
+    FailureKind.NOT_STARTED,
+)
+FAULTS_OR_MEMORY = (*PROGRAM_FAULTS, FailureKind.OUT_OF_MEMORY, FailureKind.NOT_SHARED)
 FAULTS_BEFORE_GIVING_UP = 2  # the same fault on two deployments with no success is the program's
 LOSSES_BEFORE_GIVING_UP = 3  # a machine that went away is no fault of its deployment; thrice it may be
 
@@ -17,16 +27,17 @@ LOSSES_BEFORE_GIVING_UP = 3  # a machine that went away is no fault of its deplo
 def trials_that_count(trials: Sequence[Trial], forgiven: int) -> tuple[Trial, ...]:
     """The trials that say something of their deployment.
 
-    Machines that went away say nothing, unless they do it again and again; nor do faults of a program that was
-    mended since: those among the first so many trials.
+    Machines that went away say nothing, unless they do it again and again; nor does a checkpoint that could not be loaded,
+    nor faults that were fixed since, of the program or of the cloud's settings: those among the first so many trials.
     """
     losses = Counter(trial.deployment for trial in trials if _reason(trial) is FailureKind.LOST)
     pardoned = {deployment for deployment, count in losses.items() if count < LOSSES_BEFORE_GIVING_UP}
     return tuple(
         trial
         for number, trial in enumerate(trials)
-        if not (_reason(trial) is FailureKind.LOST and trial.deployment in pardoned)
-        and not (_reason(trial) in PROGRAM_FAULTS and number < forgiven)
+        if _reason(trial) is not FailureKind.NOT_LOADED
+        and not (_reason(trial) is FailureKind.LOST and trial.deployment in pardoned)
+        and not (_reason(trial) in FORGIVABLE and number < forgiven)
     )
 
 
@@ -38,10 +49,37 @@ def refuse_broken_program(trials: Sequence[Trial], deployments: int) -> None:
     """Stop paying for probes of a program that runs nowhere."""
     if any(trial.measurement for trial in trials):
         return
+    for trial in trials:
+        if trial.failure is not None and trial.failure.reason is FailureKind.CRASHED:
+            refuse_missing_module(trial.failure.log_tail, trial.deployment.offer.cloud)
     faults = [t.failure for t in trials if t.failure is not None and t.failure.reason in PROGRAM_FAULTS]
+    silent = [fault for fault in faults if fault.reason is FailureKind.SILENT]
+    if silent:  # it ran, and other machines see no more of it
+        raise _ran_nowhere(silent)
     if len(faults) < min(FAULTS_BEFORE_GIVING_UP, deployments):
         return
     raise _ran_nowhere(faults)
+
+
+def refuse_failing_cloud(trials: Sequence[Trial], deployments: int) -> None:
+    """Stop where the cloud refuses what would not change by asking again, or could start nothing so far."""
+    if any(trial.measurement for trial in trials):
+        return
+    failures = [trial.failure for trial in trials if trial.failure is not None]
+    refused = [failure for failure in failures if failure.reason is FailureKind.REFUSED]
+    if refused:
+        raise UserError(refused[-1].message, refused[-1].hint)
+    failed = [failure for failure in failures if failure.reason is FailureKind.NOT_STARTED]
+    if len(failed) >= min(FAULTS_BEFORE_GIVING_UP, deployments):
+        raise _started_nowhere(failed)
+
+
+def refuse_failed_starts(trials: Sequence[Trial]) -> None:
+    """Where nothing can be chosen because nothing could be started, the cloud failed, not the goal."""
+    failures = [trial.failure for trial in trials if trial.failure is not None]
+    clouds = [failure for failure in failures if failure.reason in CLOUD_FAULTS]
+    if clouds and len(failures) == len(trials):
+        raise _started_nowhere(clouds)
 
 
 def refuse_failing_program(trials: Sequence[Trial]) -> None:
@@ -53,15 +91,35 @@ def refuse_failing_program(trials: Sequence[Trial]) -> None:
 
 def _ran_nowhere(failures: Sequence[Failure]) -> TaskFailedError:
     last = failures[-1]
-    did = "ran out of memory" if last.reason is FailureKind.OUT_OF_MEMORY else last.reason
     hint = {
         FailureKind.SILENT: "mlcd saw no steps. Loop over mlcd.steps(loader), or give a `progress: {pattern: …}` "
-        "that fits the log.",
+        "that fits the log; raise `probe.silent_seconds` if it needs longer to begin. `mlcd resume` tries again.",
+        FailureKind.NOT_SHARED: f"{SHARE_HINT} `mlcd resume` tries again.",
         FailureKind.OUT_OF_MEMORY: "Allow larger machines, smaller values of `batch_size`, or several passes to a "
         "step with `batch_size.accumulate`.",
-    }.get(last.reason, "The end of its log says why. Mend the program; `mlcd resume` tries it again.")
-    return TaskFailedError(
-        f"The program {did} on {_every_one(len(failures))} ({last.message}).", hint, last.log_tail
+    }.get(last.reason, "The end of its log says why. Fix the program; `mlcd resume` tries it again.")
+    return TaskFailedError(f"The program {_what_it_did(failures)} ({last.message}).", hint, last.log_tail)
+
+
+def _what_it_did(failures: Sequence[Failure]) -> str:
+    """What became of it, each kind of failure with its own count."""
+    counts = Counter(_DID.get(failure.reason, failure.reason.value) for failure in failures)
+    if len(counts) == 1:
+        return f"{next(iter(counts))} on {_every_one(len(failures))}"
+    return " and ".join(f"{did} on {count} of the deployments tried" for did, count in counts.items())
+
+
+_DID = {
+    FailureKind.OUT_OF_MEMORY: "ran out of memory",
+    FailureKind.NOT_SHARED: "did the same work on every rank",
+}
+
+
+def _started_nowhere(failures: Sequence[Failure]) -> MlcdError:
+    last = failures[-1]
+    return CloudError(
+        f"The program could not be run on {_every_one(len(failures))}: {last.reason} ({last.message}).",
+        last.hint or "`mlcd resume` tries it again.",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from mlcd import registry
-from mlcd.adapt.limits import allowed_seconds, promised_usd
+from mlcd.adapt.limits import promised_usd, rental_seconds
 from mlcd.clouds.base import Recorded
 from mlcd.core.goal import Goal
 from mlcd.core.job import Job
@@ -23,7 +23,13 @@ from mlcd.engine.learning import Earlier, learn_from_earlier, tell_of_earlier
 from mlcd.engine.modelling import OWN_BATCH, expected_samples, tell_of_samples
 from mlcd.engine.probing import Probe
 from mlcd.engine.programs import digest_of
-from mlcd.engine.refusing import refuse_broken_program, refuse_failing_program, trials_that_count
+from mlcd.engine.refusing import (
+    refuse_broken_program,
+    refuse_failed_starts,
+    refuse_failing_cloud,
+    refuse_failing_program,
+    trials_that_count,
+)
 from mlcd.engine.spaces import space_on
 from mlcd.engine.tasks import carried_samples
 from mlcd.errors import InvalidJobError, did_you_mean
@@ -49,13 +55,16 @@ class Search:
         """Look until it is not worth looking further."""
         self._take_over()
         while True:
+            while len(self.probes) >= self._record.job.search.parallel:
+                self._wait_for_one()
+            self._heed_the_user()
             step = self._suggest()
-            if isinstance(step, Stop) and not self.probes:
-                return self._plan(step)
             if isinstance(step, Deployment):
                 self._begin(step)
-            if isinstance(step, Stop) or len(self.probes) >= self._record.job.search.parallel:
+            elif self.probes:
                 self._wait_for_one()
+            else:
+                return self._plan(step)
 
     @property
     def _record(self) -> JobRecord:
@@ -70,6 +79,7 @@ class Search:
     def _suggest(self) -> Deployment | Stop:
         """What the strategy wants, unless a limit or the user says no."""
         study = self._study()
+        refuse_failing_cloud(study.trials, len(study.space))
         refuse_broken_program(study.trials, len(study.space))
         if (done := self._all_done(study)) is not None:
             return done
@@ -88,12 +98,13 @@ class Search:
 
     def _begin(self, deployment: Deployment) -> None:
         self.desk.say("probe", f"Trying {deployment}", deployment=deployment.key)
-        self._launch(self.desk.intend(TaskKind.PROBE, deployment))
+        # Of several at once only the first can carry the training on.
+        carries = self._record.job.checkpoint.carry and not self.probes
+        self._launch(self.desk.intend(TaskKind.PROBE, deployment, carries))
 
     def _launch(self, task: TaskRecord) -> None:
-        """Start the probe, or take it over; of several at once only the first can carry the training on."""
-        carry = self._record.job.checkpoint.carry and not self.probes
-        probe = Probe(self.desk, task, self._allowed(self._study(), task.deployment), carry)
+        """Start the probe, or take it over."""
+        probe = Probe(self.desk, task, self._allowed(self._study(), task.deployment))
         probe.launch()
         self.probes.append(probe)
 
@@ -133,11 +144,11 @@ class Search:
         reserve = Ledger()
         if best is not None and best.measurement is not None:
             seconds = study.training_seconds(best.deployment, best.measurement.samples_per_second)
-            reserve = Ledger(seconds, best.deployment.usd(seconds))
+            reserve = Ledger(seconds, best.deployment.rental_usd(seconds))
         usd = study.spent.usd + reserve.usd
         spent = Ledger(study.spent.seconds + reserve.seconds, usd + self._promised_usd(study.goal, usd))
         ending_seconds = self._record.job.checkpoint.grace_seconds + self.desk.cloud.ending_seconds
-        return allowed_seconds(study.goal, spent, deployment, ending_seconds)
+        return rental_seconds(study.goal, spent, deployment, ending_seconds)
 
     def _promised_usd(self, goal: Goal, spent_usd: float) -> float:
         """What one more probe must leave to those at its side."""
@@ -149,6 +160,7 @@ class Search:
         study = self._study()
         if stop.choice is None:
             refuse_failing_program(study.trials)
+            refuse_failed_starts(study.trials)
         plan = make_plan(study, stop, self.searcher.beliefs(study))
         tell_of_samples(self.desk, self._record, self.earlier, study.trials)
         return plan

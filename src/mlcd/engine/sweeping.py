@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import replace
 
 from mlcd import registry
 from mlcd.clouds.base import Cloud
 from mlcd.core.records import JobRecord
 from mlcd.core.task import Owned
-from mlcd.core.view import Stray
+from mlcd.core.view import IncompleteSweepError, Stray, SweepProblem
 from mlcd.engine.control import alive
-from mlcd.errors import CloudError, MlcdError, NotFoundError
+from mlcd.errors import MlcdError, NotFoundError
 from mlcd.settings import Settings
 from mlcd.store import Store
 
@@ -19,36 +21,49 @@ RESUMABLE = "its controller is gone (`mlcd resume` takes it over, --others ends 
 
 
 def sweep(store: Store, settings: Settings, clouds: Iterable[str], end: bool, others: bool) -> list[Stray]:
-    """The strays of these clouds, ended if asked for; one cloud that cannot be asked does not spare the rest."""
+    """The strays of these clouds, ended if asked for.
+
+    One cloud that cannot be asked does not spare the rest: IncompleteSweepError carries what was found.
+    """
     strays: list[Stray] = []
-    problems: list[MlcdError] = []
-    for name in clouds:
+    problems: list[SweepProblem] = []
+    for name in _each_alone(clouds):
         try:
-            strays += _sweep_one(store, registry.load("clouds", name)(settings, {}), end, others)
+            cloud: Cloud = registry.load("clouds", name)(settings, {})
+            with closing(cloud):
+                for found in _strays_of(store, cloud):
+                    strays.append(
+                        _ended(cloud, found, problems) if end and _may_end(found, others) else found
+                    )
         except MlcdError as error:
-            problems.append(error)
+            problems.append(SweepProblem(name, error.message, error.hint))
     if problems:
-        seen = f" Of what else was asked: {len(strays)} found, {sum(stray.ended for stray in strays)} told to end."
-        raise CloudError(problems[0].message + seen, problems[0].hint) from problems[0]
+        raise IncompleteSweepError(strays, problems)
     return strays
 
 
-def _sweep_one(store: Store, cloud: Cloud, end: bool, others: bool) -> list[Stray]:
+def _each_alone(clouds: Iterable[str]) -> list[str]:
+    """Clouds that a job uses together are asked one by one, each once."""
+    return sorted({part.strip() for name in clouds for part in name.split("+")})
+
+
+def _strays_of(store: Store, cloud: Cloud) -> list[Stray]:
+    found = [(owned, _why_stray(store, owned, cloud.clock.now())) for owned in cloud.owned()]
+    return [Stray(cloud.name, owned, why, ended=False) for owned, why in found if why]
+
+
+def _may_end(stray: Stray, others: bool) -> bool:
+    return others or stray.why not in (OTHERS, RESUMABLE)
+
+
+def _ended(cloud: Cloud, stray: Stray, problems: list[SweepProblem]) -> Stray:
+    """The stray, told to end; why it could not be told is noted."""
     try:
-        found = [(owned, _why_stray(store, owned, cloud.clock.now())) for owned in cloud.owned()]
-        return [
-            _handle(cloud, owned, why, end and (others or why not in (OTHERS, RESUMABLE)))
-            for owned, why in found
-            if why
-        ]
-    finally:
-        cloud.close()
-
-
-def _handle(cloud: Cloud, owned: Owned, why: str, end: bool) -> Stray:
-    if end:
-        cloud.stop(owned.handle)
-    return Stray(cloud.name, owned, why, ended=end)
+        cloud.stop(stray.owned.handle)
+    except MlcdError as error:
+        problems.append(SweepProblem(cloud.name, error.message, error.hint))
+        return stray
+    return replace(stray, ended=True)
 
 
 def _why_stray(store: Store, owned: Owned, now: float) -> str:
@@ -58,12 +73,13 @@ def _why_stray(store: Store, owned: Owned, now: float) -> str:
     except NotFoundError:
         leased = owned.leased_until is not None and owned.leased_until > now
         return OTHERS if leased else "no job of this store started it"
-    return _why_unneeded(store, record, owned)
+    return _why_unneeded(store, record, owned, now)
 
 
-def _why_unneeded(store: Store, record: JobRecord, owned: Owned) -> str:
+def _why_unneeded(store: Store, record: JobRecord, owned: Owned, now: float) -> str:
     open_tasks = {task.id for task in store.tasks(record.id, open_only=True)}
-    if owned.task_id not in open_tasks:
+    kept = owned.kept_until is not None and owned.kept_until > now
+    if owned.task_id not in open_tasks and not kept:
         return "its task is over"
     if not record.state.active:
         return f"its job is {record.state}"

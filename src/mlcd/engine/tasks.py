@@ -8,6 +8,7 @@ from pathlib import Path
 from mlcd.clouds.checkpoints import newest_complete, samples_of
 from mlcd.core.job import Job, LearningRate
 from mlcd.core.records import TaskRecord
+from mlcd.core.scripts import keeping_python_path
 from mlcd.core.task import Task
 from mlcd.engine.desk import work_of
 
@@ -16,22 +17,24 @@ PROBE_GRACE = 0.5  # a probe that carries nothing on has nothing to save
 
 
 def probe_task(
-    job: Job, record: TaskRecord, folder: Path, expected_seconds: float, max_seconds: float, carry: bool
+    job: Job, record: TaskRecord, folder: Path, expected_seconds: float, max_seconds: float
 ) -> Task:
     """The program on one deployment, for as long as a measurement takes.
 
-    With `carry` it goes on from the job's newest checkpoint and leaves one: its steps are training.
+    One that carries the training on goes on from the job's newest checkpoint and leaves one: its steps are training.
     """
     settings = job.probe
     measuring = settings.silent_seconds + settings.warmup_seconds + settings.max_seconds
-    task = _task(job, record, folder, work_of(job).samples, carried_samples(folder) if carry else 0.0)
+    task = _task(
+        job, record, folder, work_of(job).samples, carried_samples(folder) if record.carries else 0.0
+    )
     alone = replace(
         task,
         checkpoints=str(Path(task.folder) / "checkpoints"),
         grace_seconds=min(PROBE_GRACE, task.grace_seconds),
     )
     return replace(
-        task if carry else alone,
+        task if record.carries else alone,
         max_seconds=min(SETUP_SECONDS + expected_seconds + measuring, max_seconds),
         measuring_seconds=settings.measuring_seconds,
     )
@@ -67,7 +70,7 @@ def _task(job: Job, record: TaskRecord, folder: Path, samples: float, samples_be
         job_id=record.job_id,
         kind=record.kind,
         platform=job.platform,
-        run=job.run,
+        run=keeping_python_path(job.run),
         setup=job.setup,
         workdir=job.workdir,
         envs=job.envs,
@@ -79,7 +82,8 @@ def _task(job: Job, record: TaskRecord, folder: Path, samples: float, samples_be
         checkpoint_path=job.checkpoint.path,
         checkpoint_keep=job.checkpoint.keep,
         grace_seconds=job.checkpoint.grace_seconds,
-        samples=samples_to_do(samples, samples_before),
+        samples=max(0.0, samples - samples_before),
+        all_trained=0.0 < samples <= samples_before,
         samples_before=samples_before,
         samples_per_epoch=float(work_of(job).dataset_size or 0),
         until=work_of(job).until,
@@ -91,11 +95,6 @@ def _task(job: Job, record: TaskRecord, folder: Path, samples: float, samples_be
 def measures_noise(job: Job) -> bool:
     """Whether the gradient noise matters: there are batch sizes to choose from."""
     return len(job.batch_sizes.choices) > 1
-
-
-def samples_to_do(samples: float, samples_before: float) -> float:
-    """What is left, at least one: a program killed between its last step and its end is to end, not to go on forever."""
-    return max(1.0, samples - samples_before) if samples > 0 else 0.0
 
 
 def with_base(job: Job) -> LearningRate:

@@ -8,39 +8,46 @@ from functools import cached_property
 from mlcd.adapt.base import Keep, Move
 from mlcd.adapt.changes import Reoptimise
 from mlcd.adapt.limits import Halt, allowed_seconds
+from mlcd.core.job import Job, OnNan
 from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.run import LOOKING_AGAIN, Attempt, AttemptEnd, Run
 from mlcd.core.study import Ledger
-from mlcd.core.task import Handle, Task, TaskKind, TaskState, TaskStatus
+from mlcd.core.task import Handle, Refusal, Task, TaskKind, TaskState, TaskStatus
 from mlcd.core.units import show_duration
 from mlcd.engine.adapting import Adapter
 from mlcd.engine.adopting import adopt_finished_probe
 from mlcd.engine.booking import Books, lately
 from mlcd.engine.desk import Desk, goal_of
 from mlcd.engine.ending import end_task
+from mlcd.engine.going_back import Back, go_back
 from mlcd.engine.halting import (
     held_for_stopping,
     limit_error,
     limit_verdict,
+    rental_verdict,
     rest_seconds,
     samples_left,
     stop_seconds,
     to_first_step,
 )
-from mlcd.engine.handing_over import hand_over
-from mlcd.engine.judging import NO_CAPACITY
+from mlcd.engine.handing_over import hand_over, handed_back, owes_outputs
+from mlcd.engine.hanging import SignsOfLife, is_hung, no_step_seconds
+from mlcd.engine.judging import NO_CAPACITY, NOT_SHARED, SHARE_HINT, is_warm, trains_alone
 from mlcd.engine.looking_again import look_again, note_change
+from mlcd.engine.missing_modules import refuse_missing_module
 from mlcd.engine.modelling import keep_model, most_samples
+from mlcd.engine.nan_loss import nan_loss, only_checkpoints_before, samples_before_nan, stopped_at_nan
 from mlcd.engine.searching import StopAskedError
 from mlcd.engine.secrets import redact
-from mlcd.engine.tasks import carried_samples, training_task
-from mlcd.errors import CloudError, NoCapacityError, TaskFailedError
+from mlcd.engine.targets import target_reached, unseen_target
+from mlcd.engine.tasks import carried_samples, checkpoint_folder, training_task
+from mlcd.errors import CloudError, NoCapacityError, TaskFailedError, UserError
 
 SOLD_OUT_SECONDS = 60.0  # before machines that could not be had are asked for again
 BY_USER = "the user asked for it"
+HUNG = "no step for too long (progress.hang_seconds allows for longer pauses)"
 MORE_THAN_WORK = 1.1
 LESS_THAN_WORK = 0.9
-HANG_FACTOR = 5.0  # × the probe's patience: a training may pause to evaluate or to save
 
 
 class Training:
@@ -60,9 +67,10 @@ class Training:
                 continue
             record = self.desk.record
             task = self._open_task() or self._begin(record)
-            attempt = Stretch(self.desk, record, task).follow()
+            stretch = Stretch(self.desk, record, task)
+            attempt = stretch.follow()
             if attempt.end is not AttemptEnd.FINISHED:
-                self._refuse_too_many(record, attempt)
+                self._refuse_too_many(record, attempt, stretch.back)
             if attempt.end is AttemptEnd.LOST:
                 self._reconsider(self.desk.record, attempt)
         self.ended_at = done.ended_at or self.desk.now()
@@ -83,12 +91,12 @@ class Training:
         """Intend the next stretch, unless a limit would be reached before its first step."""
         needed, spent = rest_seconds(self.desk, record), self.desk.spent(record)
         held = held_for_stopping(self.desk, record, record.deployment, spent, needed)
-        verdict = limit_verdict(record, record.deployment, spent, held + to_first_step(self.desk, record))
+        verdict = rental_verdict(record, record.deployment, spent, held + to_first_step(self.desk, record))
         if isinstance(verdict, Halt):
             raise limit_error(self.desk, record, verdict)
         return self.desk.intend(TaskKind.TRAINING, record.deployment)
 
-    def _refuse_too_many(self, record: JobRecord, attempt: Attempt) -> None:
+    def _refuse_too_many(self, record: JobRecord, attempt: Attempt, back: Back) -> None:
         """Restart from the newest checkpoint, with separate counters for failures and losses."""
         run = Run(self.desk.store.attempts(self.desk.job_id))
         settings = record.job.checkpoint
@@ -97,14 +105,28 @@ class Training:
                 f"The training was lost {run.count(AttemptEnd.LOST)} times; the last: {attempt.why}.",
                 f"`mlcd resume {record.id}` tries again from the newest checkpoint.",
             )
+        if attempt.end is AttemptEnd.FAILED and attempt.samples == 0:
+            refuse_missing_module(self._log_tail(attempt), attempt.deployment.offer.cloud)
+        if back is Back.NONE_LEFT:
+            raise TaskFailedError(
+                f"The program fails before its first step from each of its checkpoints; the last: {attempt.why}.",
+                f"Fix the program, then `mlcd resume {record.id}` goes on from the newest checkpoint. To begin anew instead, "
+                f"move {checkpoint_folder(self.desk.folder)} away first.",
+                self._log_tail(attempt),
+            )
+        if back is Back.WENT:
+            return  # it was the checkpoint: the one before is tried, however often the program has failed
         if run.count(AttemptEnd.FAILED) > settings.max_failures or _fails_alike(run):
-            tail = self.desk.cloud.status(self.desk.store.task(attempt.task_id).handle or "").log_tail
             place = "the newest checkpoint" if carried_samples(self.desk.folder) > 0 else "the beginning"
             raise TaskFailedError(
                 f"The training failed {run.count(AttemptEnd.FAILED)} times; the last: {attempt.why}.",
-                f"Mend the program, then `mlcd resume {record.id}` goes on from {place}.",
-                redact(tail, self.desk.secrets),
+                f"Fix the program, then `mlcd resume {record.id}` goes on from {place}.",
+                self._log_tail(attempt),
             )
+
+    def _log_tail(self, attempt: Attempt) -> str:
+        handle = self.desk.store.task(attempt.task_id).handle or ""
+        return redact(self.desk.cloud.status(handle).log_tail, self.desk.secrets)
 
     def _reconsider(self, record: JobRecord, attempt: Attempt) -> None:
         """After a loss: go on elsewhere where the deadline asks for it, or where there are no machines to be had."""
@@ -131,6 +153,11 @@ class Stretch:
         self.handle: Handle = ""
         self.moved_from = self._moved_from()
         self.told_of_more = False
+        self.told_of_unseen = False
+        self.back = Back.STAYED
+        self.told_notes = 0
+        self.told_of_nan = ""
+        self.signs = SignsOfLife(desk.now())
 
     def follow(self) -> Attempt:
         """Watch it until it has ended and is booked."""
@@ -140,9 +167,12 @@ class Stretch:
             why = f"{NO_CAPACITY}: {error.message}"
             return self._close(TaskStatus(TaskState.FAILED, reason=why), AttemptEnd.LOST, why)
         while True:
-            status = self.desk.cloud.status(self.handle)
+            status = self.desk.status(self.handle)
             self._tell_downtime(self.books.book(self.record, status))
             self._tell_of_more(status)
+            self._tell_notes(status)
+            self._tell_of_unseen_target(status)
+            self._heed_nan(status)
             if status.state.ended:
                 return self._end(status)
             if (ended := self._decide(status)) is not None:
@@ -177,7 +207,8 @@ class Stretch:
             return self._known
         attempt = Attempt(task.id, task.number, task.deployment, self.desk.now(), before)
         self.desk.store.put_attempt(self.desk.job_id, attempt)
-        begin = "" if before == 0 else f" from {before:,.0f} samples"
+        anew = " from the beginning: there is no checkpoint" if task.number > 1 else ""
+        begin = f" from {before:,.0f} samples" if before > 0 else anew
         self.desk.say("attempt", f"Training on {attempt.deployment}{begin}", number=attempt.number)
         return attempt
 
@@ -204,12 +235,50 @@ class Stretch:
         if isinstance(verdict, Halt):
             self._stop(AttemptEnd.STOPPED, verdict.why)
             raise limit_error(self.desk, self.record, verdict)
-        if hangs(self.task, status, self.desk.now(), HANG_FACTOR * self.record.job.probe.silent_seconds):
-            return self._stop(AttemptEnd.FAILED, "no step for too long")
+        if trains_alone(status, is_warm(status, self.record.job.probe)):
+            self._stop(AttemptEnd.FAILED, NOT_SHARED)
+            raise TaskFailedError(f"On {self.task_record.deployment} {NOT_SHARED}.", SHARE_HINT)
+        if self._is_hung(status):
+            return self._stop_hung(status)
         course = self._course(status)
         if isinstance(course, Reoptimise):
             return self._look_again(course, status)
         return self._move(course) if isinstance(course, Move) else None
+
+    def _heed_nan(self, status: TaskStatus) -> None:
+        """Tell of a loss that is nan or infinite, and stop there where the job asks for it."""
+        lost = nan_loss(status.progress, self.task.until)
+        if lost is None:
+            return
+        since = samples_before_nan(status.progress, lost, self.task.samples_before)
+        told = f"{lost.name} is {lost.value:g} since about {since:,.0f} samples"
+        data = {"metric": lost.name, "nan": self.task_record.id}
+        if self.told_of_nan != lost.name:
+            self.told_of_nan = lost.name
+            words = redact(f"{told}{_goes_on(self.record.job)}", self.desk.secrets)
+            self.desk.store.add_event_once(self.desk.job_id, self.desk.now(), "warning", words, data)
+        if self.record.job.on_nan is OnNan.STOP:
+            self._stop_at_nan(since, told)
+
+    def _stop_at_nan(self, since: float, told: str) -> None:
+        """Nobody goes on from a state that is saved after it; the newest from before stays."""
+        with only_checkpoints_before(checkpoint_folder(self.desk.folder), since):
+            status = end_task(self.desk, self.handle, self.task.grace_seconds)
+        self._close(status, AttemptEnd.STOPPED, told)
+        tail = redact(status.log_tail, self.desk.secrets)
+        raise stopped_at_nan(self.record.id, self.desk.folder, told, tail)
+
+    def _is_hung(self, status: TaskStatus) -> bool:
+        now, limit = self.desk.now(), self.books.hang_limit(self.record)
+        return is_hung(self.task, status, now, self.signs.silent_seconds(status, now), limit)
+
+    def _stop_hung(self, status: TaskStatus) -> Attempt:
+        """End it as failed; the next attempt is given longer, in case it was only slow."""
+        pause = no_step_seconds(status, self.desk.now())
+        longest = max(pause, self.books.attempt.longest_pause_seconds)
+        self.books.attempt = replace(self.books.attempt, longest_pause_seconds=longest)
+        self.desk.say("decision", f"No step for {show_duration(pause)}: starting again")
+        return self._stop(AttemptEnd.FAILED, HUNG)
 
     def _held(self, status: TaskStatus) -> float:
         """What is held back for stopping: no less than what the cloud was told when it was launched."""
@@ -258,7 +327,7 @@ class Stretch:
     def _tell_of_more(self, status: TaskStatus) -> None:
         """Say once that the program goes on although all its work is done: nobody can tell for how long."""
         work = self.task.samples
-        if self.told_of_more or work <= 1 or status.progress.samples < MORE_THAN_WORK * work:
+        if self.told_of_more or work <= 0 or status.progress.samples < MORE_THAN_WORK * work:
             return
         self.told_of_more = True
         self.desk.say(
@@ -267,8 +336,24 @@ class Stretch:
             "it is paid for until it ends or a limit is reached. Is `work` right?",
         )
 
-    def _tell_of_less(self, status: TaskStatus) -> None:
-        """Say that the program ended by itself long before its work was done, where no target was to be reached."""
+    def _tell_notes(self, status: TaskStatus) -> None:
+        """Say what the cloud has noted, once each, whatever controllers died in between."""
+        for number, note in enumerate(status.notes[self.told_notes :], start=self.told_notes):
+            data = {"task": self.task_record.id, "note": number}
+            told = redact(note, self.desk.secrets)
+            self.desk.store.add_event_once(self.desk.job_id, self.desk.now(), "warning", told, data)
+        self.told_notes = len(status.notes)
+
+    def _tell_of_unseen_target(self, status: TaskStatus) -> None:
+        """Say once that the metric which is to end the training is not reported, perhaps by this name."""
+        if self.told_of_unseen or not (told := unseen_target(self.task, status)):
+            return
+        self.told_of_unseen = True
+        words, data = redact(told, self.desk.secrets), {"until": self.task_record.job_id}
+        self.desk.store.add_event_once(self.desk.job_id, self.desk.now(), "warning", words, data)
+
+    def _tell_of_less(self, status: TaskStatus) -> str:
+        """Say where the program ended by itself long before its work was done and no target was to be reached."""
         work, done = (
             self.task.samples_before + self.task.samples,
             self.task.samples_before + status.progress.samples,
@@ -279,6 +364,8 @@ class Stretch:
                 f"The program ended by itself after {done:,.0f} of {work:,.0f} samples. Is `work` right, and does every rank report "
                 "what it did itself?",
             )
+            return f"the program ended by itself after {done:,.0f} of {work:,.0f} samples"
+        return ""
 
     def _spent(self, status: TaskStatus) -> Ledger:
         """Time and money so far, charges that are not booked yet included."""
@@ -286,22 +373,60 @@ class Stretch:
         return Ledger(spent.seconds, spent.usd - self.books.attempt.usd + status.usd)
 
     def _stop(self, end: AttemptEnd, why: str) -> Attempt:
-        status = end_task(self.desk.cloud, self.handle, self.task.grace_seconds)
+        status = end_task(self.desk, self.handle, self.task.grace_seconds)
         return self._close(status, end, why)
 
     def _end(self, status: TaskStatus) -> Attempt:
         """Book how it ended by itself, or by the cloud's doing."""
         if status.state is TaskState.SUCCEEDED or target_reached(self.task, status):
-            self._tell_of_less(status)
-            return self._close(status, AttemptEnd.FINISHED, status.reason)
+            less = self._tell_of_less(status)
+            return self._close(status, AttemptEnd.FINISHED, status.reason or less)
         if status.state is TaskState.LOST:
             return self._close(status, AttemptEnd.LOST, status.reason or "the machine is gone")
         if status.state is TaskState.FAILED and status.reason.startswith(NO_CAPACITY):
             return self._close(status, AttemptEnd.LOST, status.reason)
+        if status.refused is not None:
+            return self._end_of_refused(status)
+        if self._failed_at_exit(status):
+            return self._close(status, AttemptEnd.FINISHED, self._tell_of_failed_exit(status))
         if status.state is TaskState.FAILED:
             code = "" if status.exit_code is None else f"exit code {status.exit_code}"
+            self.back = go_back(
+                self.desk, self.task.id, status
+            )  # first: a controller that dies here does it again
             return self._close(status, AttemptEnd.FAILED, status.reason or code)
         return self._end_of_stopped(status)
+
+    def _failed_at_exit(self, status: TaskStatus) -> bool:
+        """Whether all the work is in a committed checkpoint and only the program's end failed: nothing is trained again.
+
+        Outputs that the job names and that are not there, or are cut off, are worth one more start, which makes no step.
+        """
+        if status.state is not TaskState.FAILED or not status.exit_code:
+            return False  # without a code of its own: its results did not come home, or it never ran
+        trained = carried_samples(self.desk.folder) - self.task.samples_before
+        owes = owes_outputs(self.desk, self.task_record.id, self.record.job.outputs)
+        done = 0.0 < self.task.samples <= trained and not owes
+        return done or (self.task.all_trained and trained >= 0.0)
+
+    def _tell_of_failed_exit(self, status: TaskStatus) -> str:
+        why = f"all the work is done, then the program failed: {status.reason or f'exit code {status.exit_code}'}"
+        made = handed_back(self.desk, self.task_record.id)
+        kept = "what it had handed back by then" if made else "its newest checkpoint"
+        place = checkpoint_folder(self.desk.folder)
+        self.desk.say(
+            "warning",
+            f"All {carried_samples(self.desk.folder):,.0f} samples are trained and in a checkpoint, but the program then "
+            f"failed. Nothing is trained again; the model is {kept}. Checkpoints are in {place}",
+        )
+        return why
+
+    def _end_of_refused(self, status: TaskStatus) -> Attempt:
+        """The cloud could not start it: it is tried again, unless something has to be changed first."""
+        attempt = self._close(status, AttemptEnd.LOST, status.reason)
+        if status.refused is Refusal.USER:
+            raise UserError(status.reason, status.hint)
+        return attempt
 
     def _end_of_stopped(self, status: TaskStatus) -> Attempt:
         """The cloud stopped it: at the time limit that it keeps by itself, or because someone asked it to.
@@ -323,6 +448,10 @@ class Stretch:
         return self.books.close(replace(attempt, end=end, why=why, ended_at=ended_at))
 
 
+def _goes_on(job: Job) -> str:
+    return "" if job.on_nan is OnNan.STOP else "; it goes on (on_nan: warn)"
+
+
 def _fails_alike(run: Run) -> bool:
     """Whether the last two stretches failed after the very same samples: a third would, too."""
     last = [attempt for attempt in run.attempts[-2:] if attempt.end is AttemptEnd.FAILED]
@@ -340,20 +469,3 @@ def _move_parts(before: Attempt, after: Attempt) -> str:
         return ""
     saving, starting = before.ended_at - before.last_step_at, after.first_step_at - before.ended_at
     return f": {show_duration(saving)} to save and stop, {show_duration(starting)} to start"
-
-
-def target_reached(task: Task, status: TaskStatus) -> bool:
-    """Whether the metric that ends the training has got there."""
-    value = status.progress.latest(task.until.metric) if task.until else None
-    return task.until is not None and value is not None and task.until.reached(value)
-
-
-def hangs(task: Task, status: TaskStatus, now: float, patience_seconds: float) -> bool:
-    """Whether a training that has made steps makes none any more, with work left to do."""
-    points = status.progress.points
-    if status.started_at is None or not points or points[-1].steps <= 0:
-        return False
-    if task.samples > 0 and points[-1].samples >= 0.98 * task.samples:
-        return False  # it may be evaluating or saving
-    newest = next(point.seconds for point in points if point.samples >= points[-1].samples)
-    return now - status.started_at - newest > patience_seconds

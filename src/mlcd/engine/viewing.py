@@ -7,19 +7,20 @@ from dataclasses import replace
 from mlcd.clouds.base import Cloud
 from mlcd.core.live import Live
 from mlcd.core.machines import Deployment
-from mlcd.core.records import BillItem, JobRecord
+from mlcd.core.records import BillItem, JobRecord, TaskRecord
 from mlcd.core.run import NOTICEABLE_SECONDS, JobState, Run
 from mlcd.core.study import Belief, Ledger
-from mlcd.core.task import TaskFolder, TaskKind
+from mlcd.core.task import TaskFolder, TaskKind, TaskState
 from mlcd.core.view import JobStory, JobView
 from mlcd.engine.control import alive
 from mlcd.engine.desk import Desk, goal_of, job_folder
 from mlcd.engine.handing_over import model_folder
 from mlcd.engine.searching import learnt_start, open_searcher, space_of, study_of
 from mlcd.engine.secrets import read_secrets, redact
-from mlcd.engine.tasks import task_folder
+from mlcd.engine.tasks import checkpoint_folder, task_folder
 from mlcd.settings import Settings
 from mlcd.store import Store
+from mlcd.worker.checkpoints import complete_checkpoints
 
 TAIL_BYTES = 8000
 MOST_POINTS = 2000
@@ -31,8 +32,9 @@ def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> 
     run = Run(store.attempts(record.id))
     made = store.trials(record.id)
     planned = record.changes[0].trials if record.changes else len(made)
-    live = _live(store, record)
-    unbilled = _unbilled_usd(live, bill)
+    controlled = alive(record.controller)
+    running = _running(store, record, now, controlled)
+    unbilled = _unbilled_usd(running, bill)
     end = record.ended_at if record.ended_at is not None and not record.state.active else now
     searched_until, begun_at = _search_and_wait(record, run, end)
     model = model_folder(job_folder(settings, record.id))
@@ -48,8 +50,10 @@ def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> 
         later_trials=made[planned:],
         run=run,
         bill=bill,
-        live=live,
-        controlled=alive(record.controller),
+        live=running[0] if running else None,
+        running=running,
+        controlled=controlled,
+        saved_samples=_saved_samples(settings, record),
         start_seconds=learnt_start(record.start_seconds, made, record.job.probe.warmup_seconds),
         model=str(model) if record.state is JobState.SUCCEEDED and model.is_dir() else "",
         waiting_seconds=begun_at - searched_until,
@@ -75,19 +79,51 @@ def story_of(store: Store, settings: Settings, cloud: Cloud, view: JobView) -> J
     )
 
 
-def _live(store: Store, record: JobRecord) -> Live | None:
-    """What runs now; what was last seen of the search says nothing once the training has begun."""
-    live = store.live(record.id) if record.state.active else None
+def _running(store: Store, record: JobRecord, now: float, controlled: bool) -> tuple[Live, ...]:
+    """The tasks at work; while no controller looks at them, time and money go on by the clock and the price."""
+    if not record.state.active:
+        return ()
     trains = record.state is JobState.TRAINING and not record.looking_again
-    expected = TaskKind.TRAINING if trains else TaskKind.PROBE
-    return live if live is not None and live.kind is expected else None
+    kind = TaskKind.TRAINING if trains else TaskKind.PROBE
+    known = {live.task_id: live for live in store.lives(record.id)}
+    tasks = [task for task in store.tasks(record.id, open_only=True) if task.kind is kind]
+    if controlled:
+        return tuple(known[task.id] for task in tasks if task.id in known)
+    return tuple((known.get(task.id) or _begun(task)).at(now) for task in tasks)
 
 
-def _unbilled_usd(live: Live | None, bill: tuple[BillItem, ...]) -> float:
-    """What the running task has cost so far and is not on the bill yet."""
-    if live is None:
+def _begun(task: TaskRecord) -> Live:
+    """A task of which nothing was seen yet."""
+    return Live(
+        task_id=task.id,
+        kind=task.kind,
+        state=TaskState.STARTING,
+        deployment=task.deployment,
+        seconds=0.0,
+        usd=0.0,
+        samples=0.0,
+        samples_per_second=0.0,
+        left_seconds=None,
+        total_seconds=None,
+        total_usd=None,
+        seen_at=task.intended_at,
+    )
+
+
+def _unbilled_usd(running: tuple[Live, ...], bill: tuple[BillItem, ...]) -> float:
+    """What the running tasks have cost so far and is not on the bill yet."""
+    billed: dict[str, float] = {}
+    for item in bill:
+        billed[item.task_id] = billed.get(item.task_id, 0.0) + item.usd
+    return sum(max(0.0, live.usd - billed.get(live.task_id, 0.0)) for live in running)
+
+
+def _saved_samples(settings: Settings, record: JobRecord) -> float:
+    """In the newest checkpoint, whose content is not read for this."""
+    if record.state is JobState.SUCCEEDED:
         return 0.0
-    return max(0.0, live.usd - sum(item.usd for item in bill if item.task_id == live.task_id))
+    saved = complete_checkpoints(checkpoint_folder(job_folder(settings, record.id)))
+    return next((each.facts.samples for each in saved if not each.refused_by), 0.0)
 
 
 def _search_and_wait(record: JobRecord, run: Run, end: float) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from mlcd.core.run import Attempt
 from mlcd.core.trial import Trial
 from mlcd.store.database import insert_or_skip
 from mlcd.store.documents import read, write
-from mlcd.store.tables import attempts, events, lives, trials
+from mlcd.store.tables import attempts, events, lives, tasks, trials
 
 
 def add_trial(connection: Connection, job_id: str, trial: Trial) -> None:
@@ -71,13 +71,21 @@ def events_after(connection: Connection, job_id: str, after: int, limit: int | N
 
 
 def put_live(connection: Connection, job_id: str, live: Live | None) -> None:
-    """Keep what is running of a locked job, as seen just now."""
-    connection.execute(delete(lives).where(lives.c.job_id == job_id))
-    if live is not None:
-        connection.execute(insert(lives).values(job_id=job_id, doc=write(live)))
+    """Keep a task of a locked job as seen just now, and nothing of tasks that are over; None: nothing runs."""
+    of_job = delete(lives).where(lives.c.job_id == job_id)
+    if live is None:
+        connection.execute(of_job)
+        return
+    over = select(tasks.c.id).where(tasks.c.job_id == job_id, tasks.c.ended_at.is_not(None))
+    connection.execute(of_job.where((lives.c.task_id == live.task_id) | lives.c.task_id.in_(over)))
+    connection.execute(insert(lives).values(job_id=job_id, task_id=live.task_id, doc=write(live)))
 
 
-def live(connection: Connection, job_id: str) -> Live | None:
-    """What was last seen running."""
-    doc = connection.execute(select(lives.c.doc).where(lives.c.job_id == job_id)).scalar()
-    return None if doc is None else read(Live, doc)
+def all_lives(connection: Connection, job_id: str) -> tuple[Live, ...]:
+    """What was last seen of tasks, in the order in which they were intended."""
+    known = lives.c.task_id == tasks.c.id
+    query = select(lives.c.doc).join_from(lives, tasks, known, isouter=True)
+    rows = connection.execute(
+        query.where(lives.c.job_id == job_id).order_by(func.coalesce(tasks.c.number, 0))
+    )
+    return tuple(read(Live, doc) for doc in rows.scalars())

@@ -227,15 +227,19 @@ class Store:
             return history.events_after(connection, job_id, after, limit)
 
     def put_live(self, job_id: str, live: Live | None) -> None:
-        """Keep what runs now, as just seen; None: nothing does."""
+        """Keep a task that runs now, as just seen; None: nothing does."""
         with self._database.writing() as connection:
             jobs.lock(connection, job_id)
             history.put_live(connection, job_id, live)
 
     def live(self, job_id: str) -> Live | None:
-        """What was last seen running."""
+        """The newest task that was seen running."""
+        return next(reversed(self.lives(job_id)), None)
+
+    def lives(self, job_id: str) -> tuple[Live, ...]:
+        """All tasks that were seen running when the newest one was, oldest first."""
         with self._database.reading() as connection:
-            return history.live(connection, job_id)
+            return history.all_lives(connection, job_id)
 
     # Training curves
 

@@ -1,7 +1,7 @@
 """The tables. Nouns are JSON documents beside the few columns that are asked for.
 
     jobs ──┬── controllers   who drives it now: apart, so that a heartbeat does not rewrite the job
-           ├── lives         what runs now, as last seen
+           ├── lives         each task that runs now, as last seen
            ├── tasks ──┬── charges
            │           ├── points
            │           └── series ── metrics
@@ -69,7 +69,13 @@ controllers = Table(
     Column("beat_at", Double, nullable=False),
 )
 
-lives = Table("lives", metadata, _job_id(primary_key=True), Column("doc", Text, nullable=False))
+lives = Table(
+    "lives",
+    metadata,
+    _job_id(primary_key=True),
+    Column("task_id", String, primary_key=True),
+    Column("doc", Text, nullable=False),
+)
 
 tasks = Table(
     "tasks",

@@ -16,6 +16,8 @@ from mlcd.store.database import insert_or_skip
 from mlcd.store.documents import read, sound, write
 from mlcd.store.tables import charges, tasks
 
+_UNUSED = "kept ready and not used"  # what a task has paid in advance and the next one did not need
+
 
 def add(connection: Connection, record: TaskRecord) -> None:
     """Keep the intent to launch."""
@@ -79,9 +81,41 @@ def number_of(connection: Connection, job_id: str, task_id: str) -> int:
 def put_charges(
     connection: Connection, job_id: str, task_id: str, kind: TaskKind, lines: Sequence[Charge]
 ) -> None:
-    """Make these the lines of a task on its locked job's bill."""
+    """Make these the lines of a task on its locked job's bill.
+
+    A task on machines that an earlier one has paid in advance may use less than was paid. What is left over is taken
+    off the earlier task, so that each costs nothing or more and their sum is the bill.
+    """
     task = number_of(connection, job_id, task_id)
+    ours = select(tasks.c.number).where(tasks.c.job_id == job_id)
+    unused = f"{_UNUSED} by {task_id}"
+    connection.execute(delete(charges).where(charges.c.task.in_(ours), charges.c.what == unused))
     connection.execute(delete(charges).where(charges.c.task == task))
+    left = max(0.0, -math.fsum(line.usd for line in lines))
+    given = _take_off(connection, ours.where(tasks.c.number < task), left, unused) if left > 0.0 else 0.0
+    back = [Charge("paid while kept ready, not used", 0.0, given)] if given > 0.0 else []
+    _insert(connection, task, kind, [*lines, *back])
+
+
+def _take_off(connection: Connection, earlier: Select[Any], usd: float, what: str) -> float:
+    """Take so much off earlier tasks, the newest first and each to nothing at most; gives what could be taken."""
+    total = func.sum(charges.c.usd)
+    paid = select(charges.c.task, func.min(charges.c.kind), func.max(charges.c.position), total)
+    rows = connection.execute(
+        paid.where(charges.c.task.in_(earlier)).group_by(charges.c.task).order_by(charges.c.task.desc())
+    ).all()
+    left = usd
+    for task, kind, last, spent_usd in rows:
+        part = min(left, max(0.0, spent_usd))
+        if part > 0.0:
+            _insert(connection, task, TaskKind(kind), [Charge(what, 0.0, -part)], last + 1)
+            left -= part
+    return usd - left
+
+
+def _insert(
+    connection: Connection, task: int, kind: TaskKind, lines: Sequence[Charge], first: int = 0
+) -> None:
     rows = [
         {
             "task": task,
@@ -91,7 +125,7 @@ def put_charges(
             "seconds": line.seconds,
             "usd": line.usd,
         }
-        for position, line in enumerate(lines)
+        for position, line in enumerate(lines, first)
     ]
     if rows:
         connection.execute(insert(charges), rows)

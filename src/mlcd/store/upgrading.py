@@ -14,7 +14,7 @@ from mlcd.store.faults import shown
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0003"  # the newest script in migrations/versions; known here so that opening need not load Alembic
+HEAD = "0004"  # the newest script in migrations/versions; known here so that opening need not load Alembic
 VERSION_TABLE = "mlcd_version"
 
 _ADVISORY_LOCK = 0x6D6C6364  # "mlcd"

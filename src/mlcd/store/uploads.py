@@ -60,6 +60,12 @@ class Uploads:
         with self._database.reading() as connection:
             return [_upload(row) for row in connection.execute(query)]
 
+    def ids_of(self, account: str) -> set[str]:
+        """All that this account sent."""
+        query = select(uploads.c.id).where(uploads.c.account == account)
+        with self._database.reading() as connection:
+            return set(connection.execute(query).scalars())
+
     def unused_since(self, before: float) -> set[str]:
         """Those that nobody has sent or used since then."""
         query = select(uploads.c.id).group_by(uploads.c.id).having(func.max(uploads.c.at) < before)

@@ -1,0 +1,74 @@
+"""Stopping says what is lost, resuming says where it begins, and probes side by side are all seen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from mlcd.api import Client
+from mlcd.core.run import JobState
+from mlcd.core.view import JobView
+from mlcd.reporting.stopping import goes_on_from, stopping_loses
+from small_jobs import MakeJob
+
+SAVES_NOTHING = """
+import time
+import mlcd
+
+for batch in mlcd.steps([[0] * 10] * 100_000):
+    time.sleep(0.02)
+"""
+
+
+def wait_for(
+    client: Client, job_id: str, what: Callable[[JobView], object], seconds: float = 120.0
+) -> JobView:
+    """The first view of which this holds."""
+    give_up_at = time.monotonic() + seconds
+    while time.monotonic() < give_up_at:
+        view = client.view(job_id)
+        if what(view):
+            return view
+        time.sleep(0.1)
+    pytest.fail(f"it never came to that: {view.record.state}, {view.record.error}")
+
+
+def trained(view: JobView) -> bool:
+    return view.record.state is JobState.TRAINING and view.live is not None and view.live.samples > 0
+
+
+@pytest.mark.slow
+def test_without_a_checkpoint_stop_and_resume_say_that_all_is_lost(client: Client, make_job: MakeJob) -> None:
+    job_id = client.submit(client.load(make_job(SAVES_NOTHING, work={"samples": 1_000_000})))
+    client.confirm(job_id)
+    client.start(job_id)
+    assert stopping_loses(wait_for(client, job_id, trained)).startswith("There is no checkpoint: all ")
+    client.stop(job_id)
+    view = wait_for(client, job_id, lambda seen: seen.record.state is JobState.STOPPED)
+    assert view.samples_done > 0
+    assert view.saved_samples == 0
+    assert goes_on_from(view) == "from nothing: there is no checkpoint"
+
+    client.resume(job_id)
+    wait_for(client, job_id, lambda seen: len(seen.run.attempts) == 2)
+    begun = [event.message for event in client.events(job_id) if event.message.startswith("Training on ")]
+    assert "from the beginning" not in begun[0]
+    assert begun[1].endswith("from the beginning: there is no checkpoint")
+    client.stop(job_id)
+    wait_for(client, job_id, lambda seen: seen.record.state is JobState.STOPPED)
+
+
+@pytest.mark.slow
+def test_two_probes_side_by_side_are_both_seen(client: Client, make_job: MakeJob) -> None:
+    probe = {"warmup_seconds": 0.2, "min_seconds": 60, "max_seconds": 60, "silent_seconds": 60}
+    search = {"strategy": "exhaustive", "parallel": 2}
+    keys = {"work": {"samples": 1_000_000}, "batch_size": [8, 16], "search": search, "probe": probe}
+    job_id = client.submit(client.load(make_job(SAVES_NOTHING, **keys)))
+    client.start(job_id)
+    view = wait_for(client, job_id, lambda seen: len(seen.running) == 2)
+    assert view.spent.usd == pytest.approx(sum(live.usd for live in view.running))
+    assert "2 probes at work" in stopping_loses(view)
+    client.stop(job_id)
+    wait_for(client, job_id, lambda seen: seen.record.state is JobState.STOPPED)
