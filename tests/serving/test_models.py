@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -156,6 +158,82 @@ def test_a_model_that_hangs_is_ended_with_all_that_it_started(pool: Pool, tmp_pa
     assert time.monotonic() - began < 30
     for pid in map(int, pids.read_text().split()):
         assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+# Starts a process in a session of its own, with nothing of ours in its environment, and forgets its parent.
+RUNS_AWAY = """
+import os, pathlib, subprocess, sys, time
+def predict(x):
+    code = "import os, subprocess, sys; p = subprocess.Popen(['sleep', '600'], start_new_session=True, env={}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); print(p.pid, flush=True)"
+    ran = subprocess.run([sys.executable, "-c", code], env={}, capture_output=True, start_new_session=True, check=True)
+    pathlib.Path(x).write_bytes(ran.stdout)
+    %s
+"""
+
+
+@pytest.mark.parametrize("then", ["time.sleep(60)", "os.abort()", "os._exit(0)", "return 1"])
+def test_what_a_model_starts_in_a_session_of_its_own_ends_with_it(
+    pool: Pool, tmp_path: Path, then: str
+) -> None:
+    model(tmp_path / "model", RUNS_AWAY % then)
+    asked = pool(request_seconds=20.0 if then != "time.sleep(60)" else 5.0)
+    if then == "return 1":
+        assert asked.predict("j", tmp_path / "model", str(tmp_path / "pid")) == 1
+        asked.close()
+    else:
+        with pytest.raises(TaskFailedError):
+            asked.predict("j", tmp_path / "model", str(tmp_path / "pid"))
+    pid = int((tmp_path / "pid").read_text())
+    assert ended(pid)
+
+
+def test_what_a_model_started_ends_when_its_server_is_killed(tmp_path: Path) -> None:
+    model(tmp_path / "model", RUNS_AWAY % "return 1")
+    server = f"""
+import time
+from pathlib import Path
+from mlcd.serving.pool import ModelPool
+from mlcd.settings import PredictSettings
+pool = ModelPool(PredictSettings())
+print(pool.predict("j", Path({str(tmp_path / "model")!r}), {str(tmp_path / "pid")!r}), flush=True)
+time.sleep(600)
+"""
+    process = subprocess.Popen([sys.executable, "-c", server], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"1\n"
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert ended(int((tmp_path / "pid").read_text()))
+
+
+def ended(pid: int) -> bool:
+    """Whether it ends before long."""
+    give_up_at = time.monotonic() + 30
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        if time.monotonic() > give_up_at:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.mark.parametrize("written", ["[1]", "nonsense", "null"])
+def test_a_model_that_writes_in_the_place_of_answers_is_ended(
+    pool: Pool, tmp_path: Path, written: str
+) -> None:
+    program = f"""
+import os
+def predict(x):
+    for handle in range(3, 30):
+        try:
+            os.write(handle, {written + chr(10)!r}.encode())
+        except OSError:
+            pass
+    return 1
+"""
+    model(tmp_path, program)
+    with pytest.raises(TaskFailedError, match="no answer"):
+        pool().predict("j", tmp_path, [])
 
 
 def test_a_model_that_wants_too_much_memory_is_refused_it(pool: Pool, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server on loopback, without accounts."""
     home = tmp_path_factory.mktemp("open") / "home"
-    with served(home, "--posts-per-minute", "100000") as server:
+    with served(home, "--posts-per-minute", "100000", "--uploads-per-minute", "100000") as server:
         yield server
     _sweep(home)
 

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from httpx import Response
 
+from mlcd import registry
 from mlcd.api import Client
 from mlcd.settings import LocalSettings, NotifySettings, Settings
 from mlcd.store import open_store
@@ -46,7 +47,9 @@ def open_test_site(home: Path, notify: NotifySettings = NO_NOTICES, **options: A
     wanted = ServeSettings(
         **{
             "accounts": True,
+            "clouds": tuple(registry.names("clouds")),  # each allowed by name, this computer too
             "posts_per_minute": 100_000,
+            "uploads_per_minute": 100_000,
             "logins_per_minute": 1000,
             "watch_seconds": 3600.0,
             **options,

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from mlcd.engine.secrets import read_secrets
-from mlcd.errors import UserError
+from mlcd.errors import NotAllowedError, TooManyRequestsError, UserError
 from mlcd.settings import NotifySettings
 from mlcd.web.passwords import digest
+from mlcd.web.rates import FORGET_SECONDS, FREE_GUESSES, MOST_WAIT_SECONDS, Backoff, network_of
+from mlcd.web.sessions import sign_in
 from mlcd.web.settings import wants_accounts
 from mlcd.web.site import Site
 from mlcd.web.who import COOKIE
@@ -269,3 +271,66 @@ def test_an_admin_may_allow_it(tmp_path: Path) -> None:
     ada = hire(site, set_up(site), "ada")
     ada.post("/jobs", {"job": {**JOB, "on_event": "http://127.0.0.1:9/x"}})
     site.close()
+
+
+def guess(site: Site, name: str, password: str, address: str) -> int:
+    """What a sign-in from that address is answered."""
+    try:
+        sign_in(site, name, password, address)
+    except TooManyRequestsError:
+        return 429
+    except NotAllowedError:
+        return 403
+    return 200
+
+
+def test_wrong_passwords_from_elsewhere_lock_nobody_out(site: Site, boss: Person) -> None:
+    hire(site, boss, "ada")
+    codes = [guess(site, "ada", "wrong password", "203.0.113.9") for _ in range(20)]
+    assert codes == [403] * FREE_GUESSES + [429] * (20 - FREE_GUESSES)
+    assert guess(site, "ada", PASSWORD, "203.0.113.9") == 429
+    assert guess(site, "ada", PASSWORD, "198.51.100.7") == 200
+    assert guess(site, BOSS, PASSWORD, "203.0.113.9") == 200
+
+
+def test_the_addresses_of_one_ipv6_network_count_as_one(site: Site, boss: Person) -> None:
+    hire(site, boss, "ada")
+    codes = [guess(site, "ada", "wrong password", f"2001:db8::{number}") for number in range(1, 8)]
+    assert codes == [403] * FREE_GUESSES + [429] * (7 - FREE_GUESSES)
+    assert guess(site, "ada", PASSWORD, "2001:db8:0:1::1") == 200
+    assert network_of("::ffff:192.0.2.1") == network_of("192.0.2.1") == "192.0.2.1"
+    assert network_of("testclient") == "testclient"
+
+
+def test_each_wrong_guess_doubles_the_wait_and_a_right_one_forgets_them() -> None:
+    now = [0.0]
+    backoff = Backoff(lambda: now[0])
+
+    def waited() -> float:
+        """How long until the next guess is heard."""
+        began = now[0]
+        while True:
+            try:
+                backoff.attempt("ada")
+            except TooManyRequestsError:
+                now[0] += 0.5
+            else:
+                return now[0] - began
+
+    assert [waited() for _ in range(FREE_GUESSES + 4)] == [0.0] * FREE_GUESSES + [1.0, 2.0, 4.0, 8.0]
+    for _ in range(12):
+        longest = waited()
+    assert longest == MOST_WAIT_SECONDS
+    backoff.attempt("bob")
+    backoff.right("ada")
+    assert waited() == 0.0
+
+
+def test_wrong_guesses_are_forgotten_after_an_hour() -> None:
+    now = [0.0]
+    backoff = Backoff(lambda: now[0])
+    for _ in range(FREE_GUESSES):
+        backoff.attempt("ada")
+    now[0] += FORGET_SECONDS + 1
+    for _ in range(FREE_GUESSES):
+        backoff.attempt("ada")

@@ -14,11 +14,12 @@ import pytest
 
 from mlcd.api import Client
 from mlcd.core.run import JobState
+from mlcd.core.view import IncompleteSweepError
 from mlcd.errors import GoalUnreachableError, InvalidJobError, NotFoundError, UserError
 from mlcd.remote import RemoteClient
 from mlcd.settings import LocalSettings, Settings
 from small_jobs import PROGRAM
-from web.servers import Server
+from web.servers import Server, served
 
 AnyClient = Client | RemoteClient
 
@@ -217,3 +218,12 @@ class TestOverHttp(ClientContract):
     @classmethod
     def client(cls, open_server: Server) -> AnyClient:
         return RemoteClient(open_server.url)
+
+
+@pytest.mark.slow
+def test_a_cloud_that_a_server_cannot_ask_is_told_to_whoever_sweeps(tmp_path: Path) -> None:
+    nowhere = {"MLCD_CLOUD": "kubernetes", "MLCD_KUBERNETES_KUBECTL": "/no/such/kubectl"}
+    with served(tmp_path / "home", **nowhere) as server, pytest.raises(IncompleteSweepError) as caught:
+        RemoteClient(server.url).sweep()
+    assert caught.value.strays == []
+    assert [problem.cloud for problem in caught.value.problems] == ["kubernetes"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 import threading
@@ -24,6 +25,7 @@ SECRET = "ADAS_SECRET"
 NOBODYS = {
     "job_id": "nothing-123456",
     "upload_id": "0" * 64,
+    "digest": "0" * 64,
     "token_id": "0" * 16,
     "name": "NOTHING",
     "entry": "nothing",
@@ -68,7 +70,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def _plant(site: Site, ada: Person) -> dict[str, str]:
     """A job that is done, with events, a log, a model; an upload, a secret, a token: all marked."""
-    upload = ada.post("/uploads", content=_zip(), params={"name": f"{MARK}.zip"})["upload"]["id"]
+    content = _zip()
+    ada.post("/uploads", content=content)
+    upload = ada.post("/uploads", content=content, params={"name": f"{MARK}.zip"})["upload"]["id"]
     job = {
         "name": MARK,
         "run": f"echo {MARK}",
@@ -83,7 +87,14 @@ def _plant(site: Site, ada: Person) -> dict[str, str]:
     site.client.store.add_event(job_id, 1.0, "state", MARK)
     ada("PUT", f"/secrets/{SECRET}", {"value": MARK})
     token = ada.post("/tokens", {"label": MARK})["token"]["id"]
-    return {"job_id": job_id, "upload_id": upload, "token_id": token, "name": SECRET, "entry": MARK}
+    return {
+        "job_id": job_id,
+        "upload_id": upload,
+        "digest": hashlib.sha256(content).hexdigest(),
+        "token_id": token,
+        "name": SECRET,
+        "entry": MARK,
+    }
 
 
 def _zip() -> bytes:
@@ -127,6 +138,7 @@ def test_ada_sees_what_is_hers(world: World) -> None:
     assert MARK in world.ada("GET", f"/jobs/{names['job_id']}").text
     assert MARK in world.ada("GET", "/jobs").text
     assert MARK in world.ada("GET", f"/uploads/{names['upload_id']}").text
+    assert MARK in world.ada("GET", f"/uploads/by-content/{names['digest']}").text
     assert MARK.encode() in world.ada("GET", f"/jobs/{names['job_id']}/model").content
     assert SECRET in world.ada("GET", "/secrets").text
 

@@ -93,7 +93,7 @@ def test_a_job_whose_controller_died_with_the_server_is_taken_over(
 
 def test_a_post_cut_off_at_any_moment_makes_one_job(server: Server, job: dict[str, Any]) -> None:
     client = RemoteClient(server.url)
-    loaded = client.load({key: value for key, value in job.items() if key != "workdir"})
+    loaded = client.load({**{key: job[key] for key in job if key != "workdir"}, "run": "true"})
     for round_, delay in enumerate((0.005, 0.03)):
         name = f"cut {round_}"
         made: list[str] = []

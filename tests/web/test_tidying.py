@@ -15,7 +15,7 @@ import pytest
 from mlcd.web import uploads as uploads_module
 from mlcd.web.site import Site
 from mlcd.web.tidying import DAY_SECONDS, expire_uploads, tidy
-from mlcd.web.uploads import Received
+from mlcd.web.uploads import Received, Sender
 from web.people import Person, open_test_site
 
 JOB = {"name": "user", "run": "cat note.txt", "work": {"samples": 1}}
@@ -142,7 +142,7 @@ async def _receive(site: Site, content: bytes, book: Any) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         yield content
 
-    await site.uploads.receive("note.txt", chunks(), book)
+    await site.uploads.receive(Sender("", tuple), "note.txt", chunks(), book)
 
 
 def _age(site: Site, upload: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -21,7 +20,7 @@ from mlcd.core.machines import Offer
 from mlcd.core.records import Event
 from mlcd.core.run import JobState
 from mlcd.core.serial import from_data
-from mlcd.core.view import Check, JobStory, JobView, Stray
+from mlcd.core.view import Check, IncompleteSweepError, JobStory, JobView, Stray, SweepProblem
 from mlcd.errors import NotFoundError
 from mlcd.forecast.curves import Price
 from mlcd.remote.sending import send_folder, send_path
@@ -212,13 +211,20 @@ class RemoteClient:
 
     def offers(self, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None) -> list[Offer]:
         """What a cloud sells now."""
-        found = self.wire.get("/offers", cloud=cloud, options=json.dumps(self._options(cloud_options)))
+        options = self._options(cloud_options)
+        if options:
+            found = self.wire.post("/offers", {"cloud": cloud, "options": options})
+        else:
+            found = self.wire.get("/offers", cloud=cloud)
         return [from_data(Offer, item) for item in found["items"]]
 
     def sweep(self, *, end: bool = False, others: bool = False) -> list[Stray]:
         """What costs money and belongs to no job at work; ended if asked for, what others look after too if `others`."""
         found = self.wire.post("/sweep", {"end": end, "others": others})
-        return [from_data(Stray, item) for item in found["items"]]
+        strays = [from_data(Stray, item) for item in found["items"]]
+        if found["problems"]:
+            raise IncompleteSweepError(strays, [from_data(SweepProblem, item) for item in found["problems"]])
+        return strays
 
     def _submission(
         self, loaded: LoadedJob, job: dict[str, Any], cloud: str | None, options: Mapping[str, str] | None

@@ -33,12 +33,12 @@ def send_path(wire: Wire, path: Path) -> str:
 
 def _send(wire: Wire, files: list[tuple[str, Path]], name: str) -> str:
     with tempfile.TemporaryFile(prefix="mlcd-send-") as packed:
-        upload = _pack(files, packed)
+        digest = _pack(files, packed)
         try:
-            wire.get(f"/uploads/{upload}")
+            found = wire.get(f"/uploads/by-content/{digest}", name=name)
         except NotFoundError:
-            upload = str(wire.send("/uploads", packed, name=name)["upload"]["id"])
-        return upload
+            found = wire.send("/uploads", packed, name=name)
+        return str(found["upload"]["id"])
 
 
 def _pack(files: list[tuple[str, Path]], into: IO[bytes]) -> str:

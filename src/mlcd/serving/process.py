@@ -12,8 +12,10 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any
 
+from mlcd.clouds.tasks.processes import MARKER, end_descendants, end_marked
 from mlcd.errors import TaskFailedError, UserError
 from mlcd.serving.kinds import Servable
 from mlcd.settings import PredictSettings
@@ -45,10 +47,13 @@ class ModelProcess:
         return self._ask(body, self._settings.request_seconds, "answer").get("outputs")
 
     def end(self) -> None:
-        """End it and all that it started; twice is quiet."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        """End it and all that it started, in whatever session; twice is quiet."""
+        if self._process.returncode is None:
+            end_descendants(self._process.pid)
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        end_marked(Path(self._folder.name))  # what is left where a model ended its own guard
         for stream in (self._process.stdin, self._process.stdout, self._log):
             if stream is not None:
                 _close(stream)
@@ -85,7 +90,12 @@ class ModelProcess:
             tail = self._tail()
             self.end()
             raise TaskFailedError(f"The model of job {self._job_id} {why}.", "Its log may say why.", tail)
-        answer: dict[str, Any] = json.loads(line)
+        answer = _parsed(line)
+        if answer is None:
+            self.end()
+            raise TaskFailedError(
+                f"The model of job {self._job_id} answered with something that is no answer."
+            )
         if "error" in answer:
             raise UserError(f"The model of job {self._job_id} could not {verb}: {answer['error']}")
         return answer
@@ -110,7 +120,8 @@ class ModelProcess:
                         if found.endswith(b"\n"):
                             return bytes(found)
                     else:
-                        self._process.wait(max(0.1, until - time.monotonic()))
+                        with suppress(subprocess.TimeoutExpired):  # it has closed its output and goes on
+                            self._process.wait(max(0.1, until - time.monotonic()))
                         return None
         return None
 
@@ -128,7 +139,23 @@ def environment(environ: Mapping[str, str], threads: int, home: str) -> dict[str
     """What a model's process finds around it: nothing of ours, and so no password."""
     kept = {name: environ[name] for name in _PASSED_ON if name in environ}
     counts = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
-    return {**kept, **counts, "HOME": home, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+    return {
+        **kept,
+        **counts,
+        "HOME": home,
+        MARKER: home,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """An answer; None: the model has written something else in its place."""
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return answer if isinstance(answer, dict) else None
 
 
 def _write(sink: IO[bytes], body: bytes) -> bytes:

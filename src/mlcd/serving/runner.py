@@ -2,10 +2,15 @@
 
 It ends by itself when nobody asks for long, when whoever started it is gone, and, by the kernel's doing, when
 one answer takes far too long. What the model prints goes to standard error, which is its log.
+
+    guard                      takes in whatever loses its parent, and ends all of it with the model's process
+      └ the model's process    loads and answers
+          └ …                  what the model starts, in whatever session
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import queue
@@ -15,17 +20,22 @@ import sys
 import threading
 import traceback
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
+from mlcd.clouds.tasks.processes import end_descendants
 from mlcd.serving.kinds import Kind
 from mlcd.serving.loading import Predict, load
 
 LATE_SECONDS = 5.0  # after the time limit, which whoever started us should have kept
 MOST_LOG_BYTES = 64 * 2**20  # of any file that the model writes
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(limits: dict[str, Any]) -> None:
     """Load, say so, and answer until nobody asks."""
+    _stand_guard()
     answers = _take_over_output()
     _limit(limits)
     requests = _requests()
@@ -39,6 +49,37 @@ def main(limits: dict[str, Any]) -> None:
         answer = _answer(predict, request)
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         _send(answers, answer)
+
+
+def _stand_guard() -> None:
+    """Go on as a child; the parent waits for its end, ends all that it started, and ends in the same way."""
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    guard, child = os.getpid(), os.fork()
+    if child == 0:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != guard:
+            os._exit(1)
+        return
+    os.close(0)
+    os.close(1)  # whoever asks sees the end of the model's process at once
+    status = _wait_for(child)
+    end_descendants(guard)
+    _end_like(status)
+
+
+def _wait_for(child: int) -> int:
+    """The status of the child, once it has ended; orphans that end before are taken note of."""
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == child:
+            return status
+
+
+def _end_like(status: int) -> NoReturn:
+    if os.WIFSIGNALED(status):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 1)
 
 
 def _take_over_output() -> IO[bytes]:

@@ -15,13 +15,16 @@
     oidc.py           single sign-on, by configuration
     once.py           idempotency keys: the same key and body, the same answer and never a second job
     submission.py     a job that came over the wire → LoadedJob; no path of this computer is taken from it
-    uploads.py        code and data that were sent, content-addressed; unpacking.py refuses bad archives
+    clouds.py         which clouds someone may use here, with which options; who runs programs on the server itself
+    uploads.py        code and data that were sent, content-addressed; unpacking.py refuses bad archives,
+                      untarring.py unpacks tars in a process with limits
     streams.py        server-sent events: one poller per followed thing, any number of readers
     vault.py          secrets sealed at rest
     faults.py         MlcdError → {"error": {"type", "message", "hint", "exit_code"}} with its status
     wire.py           nouns → JSON that reads back the same
     headers.py        security headers (CSP with a nonce in request.state.nonce), hosts, sizes of bodies
     rates.py          rate limits
+    paths.py          takes paths of the server out of every answer, where there are accounts
 
     api/              /api/v1: one router per file; each handler is a plain function run in a thread
     pages/            HTML: pages/__init__.py has `routers()`, which create_app includes

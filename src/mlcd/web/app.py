@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import os
+from functools import cache, partial
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from starlette.routing import BaseRoute
 
 from mlcd import __version__
 from mlcd.api import Client
 from mlcd.web import api, faults, monitoring, pages
+from mlcd.web.clouds import may_go_on
 from mlcd.web.headers import Doorkeeper, SecurityHeaders
+from mlcd.web.pages.rendering import error_page
+from mlcd.web.paths import HiddenPaths, hider
 from mlcd.web.settings import from_table
 from mlcd.web.site import Site, open_site
 from mlcd.web.watching import lifespan
@@ -31,17 +36,30 @@ def create_app(site: Site) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.site = site
+    site.client.may_revive = partial(may_go_on, site)
     faults.install(app)
-    app.include_router(api.routers())
-    app.include_router(monitoring.router)
-    pages.install(app)
+    app.router.routes.extend(_routes())
+    app.state.error_page = error_page
     app.add_middleware(
         Doorkeeper,
         hosts_open=site.serve.accounts or site.serve.insecure,
         upload_bytes=site.serve.upload_bytes,
     )
+    if site.serve.accounts or site.serve.insecure:
+        app.add_middleware(HiddenPaths, hide=hider(site.client.settings.home))
     app.add_middleware(SecurityHeaders, secure=site.serve.secure)
     return app
+
+
+@cache
+def _routes() -> list[BaseRoute]:
+    """All routes, which FastAPI reads from their signatures: a second's work, done once for all apps of a process."""
+    router = APIRouter()
+    router.include_router(api.routers())
+    router.include_router(monitoring.router)
+    for page in pages.routers():
+        router.include_router(page, include_in_schema=False)
+    return router.routes
 
 
 def from_environment() -> FastAPI:

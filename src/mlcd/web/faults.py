@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 
 from fastapi import FastAPI, Request
@@ -15,11 +16,23 @@ from starlette.responses import Response
 
 from mlcd import errors
 from mlcd.errors import MlcdError, error_data
+from mlcd.web.unpacking import BrokenArchiveError
+from mlcd.web.uploads import QuotaError
 from mlcd.web.wire import answer
 
 log = logging.getLogger("mlcd.web")
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class NoRoomError(errors.StoreError):
+    """The disk of this server is full."""
+
+
 _STATUS: tuple[tuple[type[MlcdError], int], ...] = (  # the first that fits
+    (BrokenArchiveError, 422),
+    (QuotaError, 413),
+    (NoRoomError, 507),
     (errors.NotFoundError, 404),
     (errors.AllowanceError, 402),
     (errors.TooManyRequestsError, 429),
@@ -70,6 +83,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RecursionError, _too_deep)
+    app.add_exception_handler(OSError, _computer)
     app.add_exception_handler(Exception, _crash)
 
 
@@ -111,6 +125,17 @@ async def _http(request: Request, error: Exception) -> Response:
 
 async def _too_deep(_request: Request, _error: Exception) -> Response:
     return answer(error_data(errors.UserError("This is nested too deeply.")), 400)
+
+
+async def _computer(request: Request, error: Exception) -> Response:
+    """A disk that is full is told as such: nothing was kept, and nothing is wrong with what was sent."""
+    if not isinstance(error, OSError) or error.errno not in _FULL:
+        return await _crash(request, error)
+    log.error("%s %s failed: the disk is full", request.method, request.url.path)
+    full = NoRoomError(
+        "The disk of the server is full; nothing was kept.", "Tell an admin, and send it again."
+    )
+    return _shown(request, full, status_of(full))
 
 
 async def _crash(request: Request, error: Exception) -> Response:

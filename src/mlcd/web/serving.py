@@ -12,10 +12,12 @@ from typing import Any
 
 import uvicorn
 
+from mlcd import registry
 from mlcd.api import Client
 from mlcd.errors import UserError
 from mlcd.settings import Settings
 from mlcd.web.app import SETTINGS, create_app, log_to_stderr
+from mlcd.web.clouds import WARNING, is_barred, runs_here
 from mlcd.web.passwords import digest
 from mlcd.web.settings import ServeSettings
 from mlcd.web.site import open_site
@@ -29,7 +31,7 @@ def serve(settings: Settings, wanted: ServeSettings, say: Callable[[str], None])
     _refuse_taken_port(wanted)
     client = Client(settings)
     setup = _offer_setup(client) if wanted.accounts else None
-    for line in _welcome(wanted, setup):
+    for line in [*_welcome(wanted, setup), *_who_runs_here(settings, wanted)]:
         say(line)
     log_to_stderr()
     if wanted.workers > 1:
@@ -82,6 +84,18 @@ def _welcome(wanted: ServeSettings, setup: str | None) -> list[str]:
         )
         lines.append(setup)
     return lines
+
+
+def _who_runs_here(settings: Settings, wanted: ServeSettings) -> list[str]:
+    """Whether users' programs may run on this very computer: said at each start."""
+    if not wanted.accounts:
+        return []
+    open_to_all = [name for name in wanted.clouds if runs_here(settings, name)]
+    if open_to_all:
+        options = " ".join(f"--cloud {name}" for name in open_to_all)
+        return [f"Warning: {options} lets every user run programs on this computer: each {WARNING}."]
+    barred = [name for name in registry.names("clouds") if is_barred(settings, wanted, name)]
+    return [f"Only admins may run programs on this computer itself (cloud {', '.join(barred)})."]
 
 
 def _refuse_taken_port(wanted: ServeSettings) -> None:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from mlcd.core.accounts import Account, Role, Token
 from mlcd.errors import NotAllowedError, UserError
 from mlcd.web.passwords import digest, fits, hash_password, new_token
+from mlcd.web.rates import network_of
 from mlcd.web.site import Site
 from mlcd.web.who import COOKIE, csrf_of, signer
 
@@ -31,8 +32,9 @@ def account_name(text: str) -> str:
 def sign_in(site: Site, name: str, password: str, address: str) -> Account:
     """The account of that name and password; neither is told which of the two was wrong."""
     name = name.strip().lower()[:64]
-    site.logins.take(f"name {name}")
-    site.logins.take(f"from {address}")
+    place = network_of(address)
+    site.logins.take(f"from {place}")
+    site.guesses.attempt(f"{name} from {place}")  # by place: or whoever knows a name could lock its owner out
     accounts = site.client.store.accounts
     if not fits(password, accounts.password(name)):
         site.note(name, "sign-in refused", "", address=address)
@@ -40,13 +42,14 @@ def sign_in(site: Site, name: str, password: str, address: str) -> Account:
     account = accounts.get(name)
     if account.disabled:
         raise NotAllowedError("Name or password is wrong.")
+    site.guesses.right(f"{name} from {place}")
     site.note(name, "sign-in", "", address=address)
     return account
 
 
 def first_account(site: Site, name: str, password: str, setup_token: str, address: str) -> Account:
     """The first account, an admin: for whoever holds the setup token that the server printed when it started."""
-    site.logins.take(f"from {address}")
+    site.logins.take(f"from {network_of(address)}")
     account = Account(account_name(name), Role.ADMIN, TEAM, time.time(), has_password=True)
     made = site.client.store.accounts.add_first(account, hash_password(password), digest(setup_token))
     if not made:

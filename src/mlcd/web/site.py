@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mlcd.api import Client
 from mlcd.core.accounts import Entry
-from mlcd.web.rates import Rate
+from mlcd.web.rates import Backoff, Rate
 from mlcd.web.settings import ServeSettings
 from mlcd.web.streams import Hub
 from mlcd.web.uploads import Uploads
@@ -26,7 +26,10 @@ class Site:
     uploads: Uploads
     hub: Hub
     posts: Rate
-    logins: Rate
+    sends: Rate  # uploads
+    asks: Rate  # of what clouds sell
+    logins: Rate  # by address
+    guesses: Backoff  # of passwords, by name and address
 
     def job(self, owners: Collection[str] | None, reference: str) -> str:
         """The id of the job that is meant, among these owners' jobs; else NotFoundError."""
@@ -52,5 +55,8 @@ def open_site(client: Client, serve: ServeSettings) -> Site:
         uploads=Uploads(home / "uploads", serve.upload_bytes, serve.unpacked_bytes),
         hub=Hub(),
         posts=Rate(serve.posts_per_minute),
+        sends=Rate(serve.uploads_per_minute),
+        asks=Rate(serve.asks_per_minute),
         logins=Rate(serve.logins_per_minute),
+        guesses=Backoff(),
     )

@@ -19,11 +19,11 @@ from mlcd.core.jobfile import LoadedJob
 from mlcd.core.notices import Channel
 from mlcd.errors import InvalidJobError, UserError
 from mlcd.notify.addresses import refuse_plainly_private
+from mlcd.web.clouds import refuse_cloud, refuse_options
 from mlcd.web.site import Site
 from mlcd.web.who import Actor
 
 UPLOAD = "upload:"
-_OURS = frozenset({"state"})  # options of a cloud that name places of this computer
 _PATHS = frozenset({"workdir", "file_mounts"})  # keys of a job that do
 _DEEPEST = 30
 
@@ -80,15 +80,14 @@ def load(site: Site, who: Actor, sent: Submission) -> LoadedJob:
         environ={},
         base=Path("/nonexistent"),
     )
-    _refuse_cloud(site, sent.cloud or loaded.job.cloud)
+    refuse_cloud(site, who, sent.cloud or loaded.job.cloud)
     _refuse_private_webhooks(site, loaded.job)
     return loaded
 
 
-def cloud_options(site: Site, who: Actor, given: Mapping[str, str]) -> dict[str, str]:
-    """The options with uploads in the place of paths."""
-    for name in sorted(_OURS & given.keys()):
-        raise UserError(f"Option '{name}' is the server's own.", "Leave it out.")
+def cloud_options(site: Site, who: Actor, cloud: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The options that they may give this cloud, with uploads in the place of paths."""
+    refuse_options(who, cloud, given)
     options = dict(given)
     if "trace" in options:
         options["trace"] = str(upload_path(site, who, options["trace"]))
@@ -160,13 +159,6 @@ def _stored(site: Site, who: Actor, sent: Submission) -> dict[str, str]:
     names = {name for name in named if isinstance(name, str)} if isinstance(named, list) else set()
     sealed = site.client.store.service.sealed(who.name) if names else {}
     return {name: site.vault.open(sealed[name]) for name in (names - sent.secrets.keys()) & sealed.keys()}
-
-
-def _refuse_cloud(site: Site, name: str) -> None:
-    if site.serve.clouds and name not in site.serve.clouds:
-        raise UserError(
-            f"Jobs may not run on '{name}' here.", f"Take one of: {', '.join(site.serve.clouds)}."
-        )
 
 
 def _refuse_private_webhooks(site: Site, job: Job) -> None:

@@ -149,6 +149,11 @@ def _refuse_forgery(request: Request, actor: Actor) -> None:
         raise NotAllowedError(
             "The request does not carry the session's CSRF token.", "Load the page again, then repeat it."
         )
+    refuse_other_sites(request)
+
+
+def refuse_other_sites(request: Request) -> None:
+    """Refuse what another site's page sends."""
     if not same_origin(request.headers, [request.headers.get("host", ""), _public_host(request)]):
         raise NotAllowedError("The request comes from another site's page.")
 

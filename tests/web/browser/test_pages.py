@@ -18,7 +18,7 @@ from web.issuers import Issuer
 from web.servers import PASSWORD, Server, remote, served, wire
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Dialog, Locator, Page
 
 OpenPage = Callable[..., Any]
 
@@ -113,6 +113,7 @@ def test_a_training_is_stopped_resumed_and_given_another_budget(
     _expect(nodes.nth(1).locator("td").nth(2)).to_have_text(re.compile(r"[1-9]\d* GiB"))
     legend = page.locator("[data-place=usage] figure", has_text="CPU").locator("li")
     _expect(legend).to_have_text(["node 0", "node 1"])
+    page.on("dialog", lambda dialog: dialog.accept())  # the newest steps may be in no checkpoint yet
     page.click("text=Stop")
     _expect(_state(page)).to_have_text("stopped")
     page.click("text=Resume")
@@ -127,6 +128,27 @@ def test_a_training_is_stopped_resumed_and_given_another_budget(
     page.click("text=Stop")
     _expect(_state(page)).to_have_text("stopped")
     assert remote(open_server).view(job_id).record.budget_usd == 7.5
+
+
+def test_stopping_says_first_what_is_lost(open_server: Server, open_page: OpenPage, tmp_path: Path) -> None:
+    job_id = _start(open_server, tmp_path, samples=100_000, program=PROGRAM.replace("% 25 == 24", "< 0"))
+    page = open_page(f"{open_server.url}/jobs/{job_id}")
+    _expect(_state(page)).to_have_text("training")
+    _expect(page.locator("[data-part=cards]")).to_contain_text(re.compile(r"[\d.]+k?/s"))
+    asked: list[str] = []
+
+    def refuse(dialog: Dialog) -> None:
+        asked.append(dialog.message)
+        dialog.dismiss()
+
+    page.once("dialog", refuse)
+    page.click("[data-do=stop]")
+    assert len(asked) == 1
+    assert "lost" in asked[0]
+    assert not remote(open_server).view(job_id).record.stop_asked
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.click("[data-do=stop]")
+    _expect(_state(page)).to_have_text("stopped")
 
 
 def test_a_bad_upload_is_refused_where_it_was_chosen(
@@ -355,10 +377,10 @@ def _fill(page: Page, archive: Path, samples: int) -> None:
     page.fill("[name=more]", json.dumps(QUICK))
 
 
-def _start(server: Server, folder: Path, samples: int, nodes: int = 1) -> str:
+def _start(server: Server, folder: Path, samples: int, nodes: int = 1, program: str = PROGRAM) -> str:
     """A training that was accepted ahead."""
     (folder / "code").mkdir()
-    (folder / "code" / "train.py").write_text(textwrap.dedent(PROGRAM))
+    (folder / "code" / "train.py").write_text(textwrap.dedent(program))
     client = remote(server)
     job = {"name": "long", "workdir": str(folder / "code"), "run": "python train.py", "search": "exhaustive"}
     where = {"resources": {"instance_type": "local-1c"}, "num_nodes": nodes}

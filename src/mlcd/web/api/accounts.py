@@ -71,10 +71,11 @@ def me(site: SiteOf, who: Me) -> Response:
 def change_password(sent: NewPassword, site: SiteOf, who: Me) -> Response:
     """Take a new password; all sessions end."""
     _refuse_nobody(who.name)
-    site.logins.take(f"name {who.name}")
+    site.guesses.attempt(f"password of {who.name}")
     accounts = site.client.store.accounts
     if not fits(sent.old, accounts.password(who.name)):
         raise NotAllowedError("The old password is wrong.")
+    site.guesses.right(f"password of {who.name}")
     accounts.change(who.name, password=hash_password(sent.new))
     site.note(who.name, "password", who.name)
     return Response(status_code=204)

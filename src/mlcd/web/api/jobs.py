@@ -17,6 +17,7 @@ from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
 from mlcd.core.view import Check, JobStory, JobView
 from mlcd.web.api.common import Cursor, Limit, Seen, Steered, address_of, gives
+from mlcd.web.clouds import refuse_job
 from mlcd.web.once import OncePer
 from mlcd.web.site import Site
 from mlcd.web.submission import Body, NewJob, Submission, cloud_options, load
@@ -74,7 +75,7 @@ class Limits(Body):
 def check(sent: Submission, site: SiteOf, who: Maker) -> Response:
     """What a job would try, before anything is spent."""
     loaded = load(site, who, sent)
-    options = cloud_options(site, who, sent.cloud_options)
+    options = cloud_options(site, who, sent.cloud or loaded.job.cloud, sent.cloud_options)
     return answer(site.client.check(loaded, cloud=sent.cloud, cloud_options=options))
 
 
@@ -86,7 +87,7 @@ def submit(sent: NewJob, site: SiteOf, who: Maker, once: OncePer, request: Reque
 
 def _submit(site: Site, who: Maker, sent: NewJob, reserved: str, address: str) -> Response:
     loaded = load(site, who, sent)
-    options = cloud_options(site, who, sent.cloud_options)
+    options = cloud_options(site, who, sent.cloud or loaded.job.cloud, sent.cloud_options)
     job_id = site.client.submit(
         loaded,
         cloud=sent.cloud,
@@ -193,6 +194,8 @@ def _steer(
     site: Site, who: Maker, once: OncePer, verb: str, job_id: str, act: Callable[[str], object]
 ) -> Response:
     def carry_out(_reserved: str) -> Response:
+        if verb != "stop":
+            refuse_job(site, who, site.client.find(job_id))
         act(job_id)
         site.note(who.name, verb, job_id)
         return answer(light(site.client.view(job_id)))

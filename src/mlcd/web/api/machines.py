@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
-from fastapi import APIRouter, Query
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from mlcd import __version__, registry
 from mlcd.core.machines import Offer
-from mlcd.core.view import Stray
-from mlcd.errors import UserError
+from mlcd.core.view import IncompleteSweepError, Stray, SweepProblem
 from mlcd.web.api.common import gives
+from mlcd.web.clouds import clouds_of, refuse_cloud
 from mlcd.web.once import OncePer
+from mlcd.web.site import Site
 from mlcd.web.submission import Body, cloud_options
-from mlcd.web.who import Boss, Me, SiteOf
+from mlcd.web.who import Actor, Boss, Me, SiteOf, refuse_other_sites
 from mlcd.web.wire import answer
 
 router = APIRouter(tags=["machines"])
@@ -32,6 +32,7 @@ class Strays(BaseModel):
     """What costs money and belongs to no job at work."""
 
     items: list[Stray]
+    problems: list[SweepProblem] = []  # clouds that could not be asked, or did not end what they were told to
 
 
 class Sweep(Body):
@@ -53,17 +54,36 @@ class About(BaseModel):
     upload_bytes: int
 
 
+class Asked(Body):
+    """Which cloud is asked, and how."""
+
+    cloud: str | None = Field(None, max_length=100, description="The usual one without it.")
+    options: dict[str, str] = Field(
+        default_factory=dict, description="The cloud's options; where it is, only an admin may say."
+    )
+
+
 @router.get("/offers", responses=gives(Offers))
 def offers(
-    site: SiteOf,
-    who: Me,
-    cloud: Annotated[str | None, Query(max_length=100)] = None,
-    options: Annotated[
-        str, Query(max_length=4000, description="The cloud's options, as a JSON object.")
-    ] = "{}",
+    request: Request, site: SiteOf, who: Me, cloud: Annotated[str | None, Query(max_length=100)] = None
 ) -> Response:
-    """What a cloud sells now."""
-    return answer({"items": site.client.offers(cloud, cloud_options(site, who, _read(options)))})
+    """What a cloud sells now, as the server's settings know it."""
+    refuse_other_sites(request)
+    return _offers(site, who, Asked(cloud=cloud))
+
+
+@router.post("/offers", name="offers_with_options", responses=gives(Offers))
+def offers_with_options(sent: Asked, site: SiteOf, who: Me) -> Response:
+    """What a cloud sells now, with options of your own."""
+    return _offers(site, who, sent)
+
+
+def _offers(site: Site, who: Actor, asked: Asked) -> Response:
+    cloud = asked.cloud or site.client.settings.cloud
+    refuse_cloud(site, who, cloud)
+    options = cloud_options(site, who, cloud, asked.options)
+    site.asks.take(who.name)
+    return answer({"items": site.client.offers(cloud, options)})
 
 
 @router.post("/sweep", responses=gives(Strays))
@@ -71,32 +91,29 @@ def sweep(sent: Sweep, site: SiteOf, who: Boss, once: OncePer) -> Response:
     """List what costs money and belongs to no job at work; ended if asked for."""
 
     def act(_reserved: str) -> Response:
-        strays = site.client.sweep(end=sent.end, others=sent.others)
+        problems: list[SweepProblem] = []
+        try:
+            strays = site.client.sweep(end=sent.end, others=sent.others)
+        except IncompleteSweepError as error:
+            strays, problems = error.strays, error.problems
         if sent.end:
             site.note(who.name, "sweep", ", ".join(stray.owned.task_id for stray in strays))
-        return answer({"items": strays})
+        return answer({"items": strays, "problems": problems})
 
     return once.answer(act)
 
 
 @router.get("/about", responses=gives(About))
-def about(site: SiteOf, _who: Me) -> Response:
+def about(site: SiteOf, who: Me) -> Response:
     """What this server is and knows."""
     return answer(
         {
             "version": __version__,
             "accounts": site.serve.accounts,
             "cloud": site.client.settings.cloud,
-            "clouds": list(site.serve.clouds) or registry.names("clouds"),
+            "clouds": clouds_of(site, who),
             "strategies": registry.names("searchers"),
             "platforms": registry.names("platforms"),
             "upload_bytes": site.serve.upload_bytes,
         }
     )
-
-
-def _read(options: str) -> dict[str, str]:
-    try:
-        return TypeAdapter(dict[str, str]).validate_python(json.loads(options))
-    except (ValueError, ValidationError, RecursionError) as error:
-        raise UserError("options: this is not a JSON object of texts.") from error

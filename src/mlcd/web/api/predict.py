@@ -12,6 +12,7 @@ from starlette.responses import Response
 from mlcd.errors import NotFoundError
 from mlcd.serving.kinds import Kind, find_servable
 from mlcd.web.api.common import Seen, gives
+from mlcd.web.clouds import refuse_model
 from mlcd.web.site import Site
 from mlcd.web.submission import Body
 from mlcd.web.who import SiteOf
@@ -47,6 +48,7 @@ class Served(BaseModel):
 def about(job_id: Seen, site: SiteOf) -> Response:
     """How the job's model is asked; 404 where there is nothing to ask."""
     folder = _folder(site, job_id)
+    refuse_model(site, site.client.find(job_id).owner)
     found = find_servable(folder, job_id)
     return answer({"job_id": job_id, "kind": found.kind.value, "file": str(found.path.relative_to(folder))})
 
@@ -54,6 +56,7 @@ def about(job_id: Seen, site: SiteOf) -> Response:
 @router.post("/models/{job_id}/predict", name="predict_model", responses=gives(Prediction))
 def predict(job_id: Seen, site: SiteOf, sent: Question) -> Response:
     """What the job's model makes of the inputs."""
+    refuse_model(site, site.client.find(job_id).owner)
     return answer({"outputs": site.client.predict(job_id, sent.inputs, dtype=sent.dtype)})
 
 

@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from mlcd.errors import NotAllowedError
 from mlcd.web.api.common import address_of
 from mlcd.web.oidc import COOKIE, SECONDS, arrive, depart
+from mlcd.web.rates import network_of
 from mlcd.web.sessions import inside, open_session
 from mlcd.web.who import SiteOf
 
@@ -23,7 +24,7 @@ def leave(
     site: SiteOf, request: Request, to: Annotated[str, Query(alias="next", max_length=500)] = ""
 ) -> Response:
     """Begin to sign in with the identity provider; `next` is the page to come back to."""
-    site.logins.take(f"from {address_of(request)}")
+    site.logins.take(f"from {network_of(address_of(request))}")
     departure = depart(site, inside(to))
     response = RedirectResponse(departure.url, 303)
     response.set_cookie(
@@ -37,7 +38,7 @@ def come_back(
     site: SiteOf, request: Request, state: Word = "", code: Word = "", error: Word = ""
 ) -> Response:
     """Come back from the identity provider."""
-    site.logins.take(f"from {address_of(request)}")
+    site.logins.take(f"from {network_of(address_of(request))}")
     if error:
         raise NotAllowedError("The identity provider did not let you in.", "Try again.")
     account, to = arrive(site, request.cookies.get(COOKIE, ""), state, code)

@@ -12,13 +12,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.responses import Response
+from starlette.types import Message, Receive
 
 from mlcd.core.accounts import Upload
-from mlcd.errors import UserError
+from mlcd.errors import NotFoundError, UserError
 from mlcd.web.api.common import Cursor, Limit, gives
 from mlcd.web.headers import TooLargeError
 from mlcd.web.site import Site
-from mlcd.web.uploads import Contents, Received
+from mlcd.web.unpacking import safe_name
+from mlcd.web.uploads import Arrival, Contents, Received, Sender
+from mlcd.web.uploads import upload_id as known_by
 from mlcd.web.who import Actor, Maker, Me, SiteOf
 from mlcd.web.wire import answer
 
@@ -51,13 +54,16 @@ async def send(
 ) -> Response:
     """Send a wheel, a zip or a tar of a folder (it is unpacked), or any other file (it is kept as it is).
 
-    The same content has the same id: sending it twice keeps it once.
+    What you send twice under the same name is kept once.
     """
+    site.sends.take(who.name)
     try:
         if request.headers.get("content-type", "").startswith("multipart/form-data"):
             received = await _from_form(site, request, name, who)
         else:
-            received = await site.uploads.receive(name, request.stream(), booked(site, who))
+            received = await site.uploads.receive(
+                sender_of(site, who), name, request.stream(), booked(site, who)
+            )
     except (TooLargeError, MultiPartException) as error:
         raise UserError("The upload is larger than this server takes, or broken.", "Send less.") from error
     return await run_in_threadpool(_answer, site, who, received)
@@ -73,9 +79,30 @@ def uploads(site: SiteOf, who: Me, cursor: Cursor = None, limit: Limit = 50) -> 
 @router.get("/uploads/{upload_id}", responses=gives(UploadAnswer))
 def upload(upload_id: UploadId, site: SiteOf, who: Me) -> Response:
     """One upload, and what is in it; it is renewed, so that a job may be made of it."""
-    owner = None if who.is_admin else who.name
+    return _found(site, upload_id, None if who.is_admin else who.name)
+
+
+@router.get("/uploads/by-content/{digest}", name="upload_by_content", responses=gives(UploadAnswer))
+def by_content(
+    digest: UploadId, site: SiteOf, who: Me, name: Annotated[str, Query(max_length=300)] = "upload"
+) -> Response:
+    """What you sent before under this name with this content, known by its SHA-256; 404: send it."""
+    try:
+        return _found(site, known_by(who.name, safe_name(name), digest), who.name)
+    except NotFoundError as error:
+        raise NotFoundError("No upload of yours has this content and this name.", "Send it.") from error
+
+
+def _found(site: Site, upload_id: str, owner: str | None) -> Response:
     found = site.client.store.service.uploads.use(upload_id, owner, time.time())
     return answer({"upload": found, "contents": site.uploads.contents(found.id)})
+
+
+def sender_of(site: Site, who: Actor) -> Sender:
+    """Who sends; with accounts there is a quota for each."""
+    book = site.client.store.service.uploads
+    most = site.serve.upload_quota_bytes if site.serve.accounts else None
+    return Sender(who.name, lambda: book.ids_of(who.name), most)
 
 
 def booked(site: Site, who: Actor) -> Callable[[Received], None]:
@@ -88,11 +115,30 @@ def booked(site: Site, who: Actor) -> Callable[[Received], None]:
 
 
 async def _from_form(site: Site, request: Request, name: str, who: Actor) -> Received:
-    async with request.form(max_files=1, max_fields=20) as form:
+    """A form is put aside on the disk before its file can be read: it counts from its first byte on."""
+    announced = int(request.headers.get("content-length", 0))
+    async with (
+        site.uploads.arriving(sender_of(site, who), announced) as arrival,
+        Request(request.scope, _held(request.receive, arrival)).form(max_files=1, max_fields=20) as form,
+    ):
         file = next((value for value in form.values() if isinstance(value, UploadFile)), None)
         if file is None:
             raise UserError("The form holds no file.")
-        return await site.uploads.receive(file.filename or name, _chunks(file), booked(site, who))
+        return await site.uploads.take(arrival, file.filename or name, _chunks(file), booked(site, who))
+
+
+def _held(receive: Receive, arrival: Arrival) -> Receive:
+    """The body, cut off where it is more than the sender may send."""
+    seen = 0
+
+    async def held() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        arrival.hold(seen)
+        return message
+
+    return held
 
 
 async def _chunks(file: UploadFile) -> AsyncIterator[bytes]:

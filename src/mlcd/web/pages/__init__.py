@@ -14,19 +14,11 @@ State-changing requests go to /api/v1 by `fetch` with the CSRF token that the pa
 
 from __future__ import annotations
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter
 
 from mlcd.web.pages import assets, job, lists, new, people
-from mlcd.web.pages.rendering import error_page
 
 
 def routers() -> list[APIRouter]:
     """The routers of all pages."""
     return [assets.router, lists.router, job.router, new.router, people.router]
-
-
-def install(app: FastAPI) -> None:
-    """Add the pages to the app, and have errors of pages shown as pages."""
-    for router in routers():
-        app.include_router(router, include_in_schema=False)
-    app.state.error_page = error_page

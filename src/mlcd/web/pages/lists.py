@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,12 +11,12 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from mlcd import registry
 from mlcd.core.listing import JobLine, Page
 from mlcd.core.machines import Offer
 from mlcd.core.run import JobState
 from mlcd.errors import MlcdError
 from mlcd.web.api.common import Cursor, Seen
+from mlcd.web.clouds import clouds_of
 from mlcd.web.pages.rendering import page, part
 from mlcd.web.site import Site
 from mlcd.web.streams import News, event
@@ -138,7 +137,8 @@ def offers(
     request: Request, site: SiteOf, who: Me, cloud: Annotated[str, Query(max_length=100)] = ""
 ) -> Response:
     """What the clouds sell now: the usual one, another, or all."""
-    names = [name for name in clouds_of(site) if name != "replay"]
+    names = [name for name in clouds_of(site, who) if name != "replay"]
+    site.asks.take(who.name)
     cloud = cloud or site.client.settings.cloud
     asked = [cloud] if cloud in names else names
     with ThreadPoolExecutor(
@@ -156,11 +156,6 @@ def _offers_of(site: Site, name: str) -> list[Offer] | MlcdError:
         return site.client.offers(name)
     except MlcdError as error:
         return error
-
-
-def clouds_of(site: Site) -> Collection[str]:
-    """Where jobs may run."""
-    return site.serve.clouds or registry.names("clouds")
 
 
 @router.get("/history")

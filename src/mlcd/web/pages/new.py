@@ -14,14 +14,14 @@ from starlette.responses import Response
 from mlcd import registry
 from mlcd.core.machines import Offer
 from mlcd.errors import MlcdError
-from mlcd.web.api.uploads import booked
+from mlcd.web.api.uploads import booked, sender_of
+from mlcd.web.clouds import WARNING, clouds_of, is_barred, refuse_cloud
 from mlcd.web.pages.examples import Example, example, examples, read_keys
-from mlcd.web.pages.lists import clouds_of
 from mlcd.web.pages.rendering import page
 from mlcd.web.site import Site
 from mlcd.web.submission import Body
 from mlcd.web.uploads import Received
-from mlcd.web.who import Maker, SiteOf
+from mlcd.web.who import Actor, Maker, SiteOf
 from mlcd.web.wire import answer
 
 router = APIRouter()
@@ -59,12 +59,14 @@ def new(request: Request, site: SiteOf, who: Maker) -> Response:
         "new.html",
         strategies=strategies,
         platforms=registry.names("platforms"),
-        clouds=clouds_of(site),
+        clouds=clouds_of(site, who),
         cloud=site.client.settings.cloud,
+        barred=_barred(site, who),
+        warning=WARNING,
         examples=examples(),
         uploads=site.client.store.service.uploads.page(who.name, None, 20),
         secrets=list(site.client.store.service.secrets(who.name)),
-        instances=sorted({offer.instance.name for offer in _offers(site)}),
+        instances=sorted({offer.instance.name for offer in _offers(site, who)}),
         upload_bytes=site.serve.upload_bytes,
     )
 
@@ -79,7 +81,9 @@ def read(sent: FileText, _who: Maker) -> Response:
 async def take_example(name: str, site: SiteOf, who: Maker) -> Response:
     """An example as an upload of one's own, with its job file."""
     chosen = example(name)
-    received = await site.uploads.receive(f"{name}.tar", _chunks(chosen.packed()), booked(site, who))
+    site.sends.take(who.name)
+    sender, chunks = sender_of(site, who), _chunks(chosen.packed())
+    received = await site.uploads.receive(sender, f"{name}.tar", chunks, booked(site, who))
     return await run_in_threadpool(_taken, site, chosen, received)
 
 
@@ -92,9 +96,17 @@ async def _chunks(content: bytes) -> AsyncIterator[bytes]:
     yield content
 
 
-def _offers(site: Site) -> list[Offer]:
+def _barred(site: Site, who: Actor) -> str:
+    """The usual cloud, where it is not theirs to use."""
+    cloud = site.client.settings.cloud
+    return cloud if not who.is_admin and is_barred(site.client.settings, site.serve, cloud) else ""
+
+
+def _offers(site: Site, who: Actor) -> list[Offer]:
     """What the usual cloud sells, for the choice by hand; one that cannot be asked now leaves it empty."""
     try:
+        refuse_cloud(site, who, site.client.settings.cloud)
+        site.asks.take(who.name)
         return site.client.offers()
     except MlcdError:
         return []

@@ -13,6 +13,8 @@ from mlcd.core.run import JobState
 from mlcd.core.view import JobStory, JobView
 from mlcd.reporting import sections
 from mlcd.reporting.gauges import Gauge, gauges_of, goal_in_words, verdict
+from mlcd.reporting.prospects import samples_by_batch
+from mlcd.reporting.stopping import stopping_loses
 from mlcd.web.pages.charts import search_version, training_version
 from mlcd.web.pages.rendering import part
 from mlcd.web.site import Site
@@ -66,6 +68,7 @@ def _values(story: JobStory) -> dict[str, Any]:
         "view": view,
         "record": view.record,
         "goal": goal_in_words(view.goal),
+        "samples": samples_by_batch(view.record, view.record.plan.deployment) if view.record.plan else "",
         "gauges": [_gauge(gauge, view.record.state is JobState.SUCCEEDED) for gauge in gauges_of(view)],
         "work": _work(view),
         "sections": sections,
@@ -88,8 +91,13 @@ def _work(view: JobView) -> dict[str, float]:
     """Samples done and to do."""
     plan = view.record.plan
     total = view.work(view.record.deployment) if plan is not None else 0.0
-    done = max(view.run.samples, view.live.samples if view.live and view.run.attempts else 0.0)
-    return {"done": done, "total": total, "share": min(1.0, done / total) if total > 0 else 0.0}
+    done = view.samples_done
+    return {
+        "done": done,
+        "saved": view.saved_samples,
+        "total": total,
+        "share": min(1.0, done / total) if total > 0 else 0.0,
+    }
 
 
 def _state(view: JobView) -> dict[str, Any]:
@@ -101,6 +109,7 @@ def _state(view: JobView) -> dict[str, Any]:
         "started": record.started,
         "stopping": record.stop_asked,
         "model": bool(view.model),
+        "loses": stopping_loses(view),
     }
 
 

@@ -143,6 +143,8 @@ window.addEventListener("pagehide", () => stream?.close());
 // Steering.
 for (const button of page.querySelectorAll("[data-do]")) {
   button.addEventListener("click", async () => {
+    const lost = button.dataset.do === "stop" && state.loses;
+    if (lost && !window.confirm(`${lost}\n\nStop it?`)) return;
     button.disabled = true;
     notify("");
     try {
