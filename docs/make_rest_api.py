@@ -31,7 +31,8 @@ What `mlcd serve` answers to. The whole document, with every field of every answ
 - **Once only**: a POST with an `Idempotency-Key` is carried out once, however often it is sent; the answer is the same.
 - **Errors** are `{"error": {"type", "message", "hint", "exit_code"}}`: 400 and 422 for what cannot be understood, 401 and 403
   for who may not, 402 where a monthly budget does not allow it, 404 for what is not there or is somebody else's, 409 where
-  it cannot be done now, 413 for too much, 424 where a cloud said no, 429 for too often, 503 while the database is away.
+  it cannot be done now, 413 for too much, 424 where a cloud said no, 429 for too often, 503 while the database is away, 507
+  while the disk is full.
 - **Streams** are server-sent events; they go on where they were with `Last-Event-ID`.
 """
 _COMMON = ("Idempotency-Key", "idempotency-key", "Last-Event-ID")

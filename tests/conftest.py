@@ -6,7 +6,45 @@ from pathlib import Path
 
 import pytest
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
+TESTS = Path(__file__).resolve().parent
+SHARED = TESTS.parents[1] / "shared"
+ONE_CLUSTER = (
+    TESTS / "clouds" / "ray"
+)  # a Ray cluster takes long to start: all tests of this folder share one
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread the tests that train or kill processes evenly over the run, each for whichever worker is free.
+
+    All others stay together by file, as do those that share what their file has set up.
+    """
+    units: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        name = _unit(item)
+        if name != item.nodeid:
+            item.add_marker(pytest.mark.xdist_group(name))
+        units.setdefault(name, []).append(item)
+    slow = [unit for unit in units.values() if unit[0].get_closest_marker("slow")]
+    others = [unit for unit in units.values() if not unit[0].get_closest_marker("slow")]
+    places = [
+        ((number + 0.5) / len(kind), unit) for kind in (slow, others) for number, unit in enumerate(kind)
+    ]
+    items[:] = [item for _, unit in sorted(places, key=lambda place: place[0]) for item in unit]
+
+
+def _unit(item: pytest.Item) -> str:
+    """What is run by one worker in one go."""
+    if ONE_CLUSTER in item.path.parents:
+        return "clouds/ray"
+    if item.get_closest_marker("slow") and not _shares_a_set_up(item):
+        return item.nodeid
+    return str(item.path.relative_to(TESTS).with_suffix(""))
+
+
+def _shares_a_set_up(item: pytest.Item) -> bool:
+    info = getattr(item, "_fixtureinfo", None)
+    known = info.name2fixturedefs.values() if info is not None else ()
+    return any(found.scope in ("module", "class", "package") for defs in known for found in defs)
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,9 @@ class Block:
     page: Path
     line: int
     language: str
-    mark: str  # partial: keys to be added to a job; runs, contract: Python that is executed; output: see make_outputs
+    # partial: keys to be added to a job; manifest: of a cluster, no job; runs, contract: Python that is executed;
+    # output: see make_outputs
+    mark: str
     text: str
 
     def __str__(self) -> str:

@@ -14,7 +14,8 @@ saved = mlcd.last_checkpoint()
 if saved is not None:
     done = json.loads((saved / "state.json").read_text())["done"]
 total = int(os.environ["MLCD_WORK_SAMPLES"])
-local = [[0] * 10] * max(0, (total - done) // 10)
+rank = int(os.environ["RANK"])
+local = [[rank] * 10] * max(0, (total - done) // 10)
 for number, batch in enumerate(mlcd.steps(local)):
     time.sleep(0.02)
     done += len(batch)

@@ -103,6 +103,7 @@ def plan() -> Plan:
         search_cost(),
         "The fastest deployment measured whose total stays within the budget.",
         (Alternative(deployment(2, 8), None, "its total would pass the budget of $60.00"),),
+        goal(),
     )
 
 

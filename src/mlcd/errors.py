@@ -68,9 +68,20 @@ class MissingExtraError(UserError):
 
 
 class GoalUnreachableError(UserError):
-    """No deployment can keep the deadline or the budget."""
+    """No deployment can keep the deadline or the budget; carries the limits that would do, where these are known."""
 
     exit_code = 106
+
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        deadline_seconds: float | None = None,
+        budget_usd: float | None = None,
+    ) -> None:
+        super().__init__(message, hint)
+        self.deadline_seconds = deadline_seconds
+        self.budget_usd = budget_usd
 
 
 class AllowanceError(UserError):

@@ -23,8 +23,9 @@ def load(group: str, name: str) -> Any:
     """The object that a name stands for."""
     if group == "clouds" and "+" in name:
         return _load_together(group, [part.strip() for part in name.split("+")])
-    for point in entry_points(group=f"mlcd.{group}", name=name):
-        return point.load()
+    if name != TOGETHER:
+        for point in entry_points(group=f"mlcd.{group}", name=name):
+            return point.load()
     kind = {"clouds": "cloud", "platforms": "platform", "searchers": "search strategy"}.get(group, group)
     raise NotFoundError(f"No {kind} is called '{name}'.", did_you_mean(name, names(group)))
 
@@ -32,4 +33,5 @@ def load(group: str, name: str) -> Any:
 def _load_together(group: str, parts: list[str]) -> Any:
     for part in parts:
         load(group, part)
-    return partial(load(group, TOGETHER), parts)
+    (together,) = entry_points(group=f"mlcd.{group}", name=TOGETHER)
+    return partial(together.load(), parts)

@@ -47,6 +47,12 @@ class FunctionsSettings:
     region: str = "us-east-1"
     role: str = ""  # ARN of the role that functions run with; needed at AWS
     image: str = ""  # URI of a container image with mlcd's handler; empty: a zip
+    runtime: str = "python3.13"  # of a zip at AWS, whoever runs mlcd: its libraries are packed for it
+    subnets: str = (
+        ""  # 'subnet-1, subnet-2': functions run in your VPC, as where the parameter store is; empty: in none
+    )
+    security_groups: str = ""  # of functions in a VPC
+    disk_mb: int = 512  # of a function, for code, data and checkpoints: 512 to 10,240
     objects: str = ""  # s3://bucket/prefix for code, data and checkpoints; empty: a folder of this computer
     parameters: str = field(default="", repr=False)  # redis://… between functions; empty: started on demand
     store_memory_mb: int = 1024  # of a parameter store that is started on demand
@@ -54,14 +60,18 @@ class FunctionsSettings:
     margin_seconds: float = 30.0  # before that: to save and to bring home what was saved
     lost_seconds: float = 30.0  # a function that gives no sign for so long is lost
     straggler_seconds: float = 120.0  # the others wait so long for one that lags behind
-    tick_seconds: float = 0.0  # between reports of a function; 0: half a second here, 5 s at AWS
+    tick_seconds: float = 0.0  # between reports of a function; 0: half a second here, 5 to 10 s at AWS
     usd_per_gb_second: float = 0.0  # 0: the list price
     usd_per_million_requests: float = 0.0
+    usd_per_store_hour: float = (
+        0.0256  # of the parameter store between several functions; 0: you have one anyway
+    )
     most: int = 200  # functions of one task
     concurrency: int = 1000  # of the service on this computer: functions at the same time
     warm_seconds: float = 300.0  # it keeps an idle environment for so long
     idle_seconds: float = 60.0  # and ends by itself after so long without one
     cpu_scale: float = 1.0  # of the CPU share that comes with a memory size
+    isolate: bool = True  # its functions have networks of their own where that is allowed, as at AWS
 
 
 @dataclass(frozen=True)
@@ -109,6 +119,7 @@ class KubernetesSettings:
     python: str = "python3"  # in the image
     folder: str = "/mlcd"  # in the pods, for our files
     pool_label: str = ""  # the label that names a node's pool; empty: those of the known providers
+    tolerations: str = ""  # of taints, beside that of GPU nodes: 'dedicated=training:NoSchedule, spot'
     prices: str = ""  # a CSV with the columns pool and usd_per_hour
     usd_per_cpu_hour: float = 0.05  # of pools that it does not name
     usd_per_gpu_hour: float = 1.00
@@ -215,6 +226,13 @@ _SECTIONS: dict[str, Any] = {
     "notify": NotifySettings,
     "predict": PredictSettings,
 }
+
+
+def python_setting(cloud: str) -> str:
+    """The setting that names the Python on a cloud's machines; empty: there is none."""
+    section = _SECTIONS.get(cloud)
+    has_one = section is not None and any(each.name == "python" for each in fields(section))
+    return f"{cloud}.python" if has_one else ""
 
 
 def _section(file: Path, table: Mapping[str, Any], name: str, kind: Any, env: Mapping[str, str]) -> Any:

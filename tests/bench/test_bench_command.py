@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -93,6 +94,20 @@ def test_a_file_that_cannot_be_written_is_said(trace: str, capsys: pytest.Captur
     words = ["--strategies", "random:k=1", "--seeds", "1", "--jobs", "1", "--out", "/no/such/folder/x.json"]
     assert main(["bench", trace, *words]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_a_preset_writes_its_findings_and_its_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, page = tmp_path / "found.json", tmp_path / "page.html"
+    words = ["--preset", "fig9", "--seeds", "1", "--jobs", "1", "--out", str(data), "--html", str(page)]
+    assert main(["bench", *words, "--json"]) == 0
+    written = json.loads(data.read_text())
+    assert written == json.loads(capsys.readouterr().out)
+    text = page.read_text()
+    assert all(claim["claim"] in html.unescape(text) for claim in written["claims"])
+    assert "best possible" in text
+    assert "<script src" not in text
 
 
 def test_the_page_needs_nothing_from_elsewhere(trace: str, tmp_path: Path) -> None:

@@ -32,5 +32,6 @@ def someone_answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
         monkeypatch.setattr("sys.stdin", io.StringIO(text))
         monkeypatch.setattr("mlcd.cli.following.interactive", lambda: True)
         monkeypatch.setattr("mlcd.cli.machines.interactive", lambda: True)
+        monkeypatch.setattr("mlcd.cli.jobs.interactive", lambda: True)
 
     return answer

@@ -13,7 +13,7 @@ from mlcd.core.jobfile import LoadedJob
 from mlcd.core.machines import Offer
 from mlcd.core.records import Event
 from mlcd.core.task import Owned
-from mlcd.core.view import Check, JobStory, JobView, Stray
+from mlcd.core.view import Check, IncompleteSweepError, JobStory, JobView, Stray, SweepProblem
 from mlcd.errors import MlcdError, NotFoundError
 from mlcd.reporting import write_report
 
@@ -40,6 +40,7 @@ class FakeClient:
 
     acts: list[Sequence[JobView]] = field(default_factory=lambda: [[stories.searching(), stories.planned()]])
     strays: list[Stray] = field(default_factory=list)
+    sweep_problems: list[SweepProblem] = field(default_factory=list)
     notices: tuple[str, ...] = ()
     lines: tuple[str, ...] = ("step 1", "step 2")
     error: BaseException | None = None
@@ -95,6 +96,10 @@ class FakeClient:
         self._called("stop", job_id)
         return self.current
 
+    def move(self, job_id: str, **place: Any) -> JobView:
+        self._called("move", place)
+        return self.current
+
     def resume(self, job_id: str, *, budget_usd: float | None = None, deadline: str | None = None) -> JobView:
         self._called("resume", {"budget_usd": budget_usd, "deadline": deadline})
         return self.current
@@ -114,7 +119,10 @@ class FakeClient:
 
     def sweep(self, *, end: bool = False, others: bool = False) -> list[Stray]:
         self._called("sweep", end)
-        return [replace(stray, ended=end) for stray in self.strays]
+        strays = [replace(stray, ended=end) for stray in self.strays]
+        if self.sweep_problems:
+            raise IncompleteSweepError(strays, self.sweep_problems)
+        return strays
 
     def asked(self, name: str) -> Any:
         """What the last call of that name was given."""

@@ -99,6 +99,26 @@ def test_a_program_without_a_step_is_starting() -> None:
     assert "0/s" not in shown(waits)
 
 
+def test_a_training_that_makes_no_step_is_said_to_and_has_neither_rate_nor_time_left() -> None:
+    view = at(0.31)
+    assert view.live is not None
+    stalls = replace(
+        view,
+        live=replace(
+            view.live, samples_per_second=0.0, left_seconds=None, no_step_seconds=40.0, hang_seconds=120.0
+        ),
+    )
+    assert progress_words(stalls, 0.31).startswith("Training: 31%, no step for 40.0s, $")
+    assert "no step for 40.0s (started again after 2m 00s without a sign of life)" in " ".join(
+        shown(stalls).split()
+    )
+    console = Console(file=io.StringIO(), width=80)
+    lines = PlainLines(console, clock=lambda: 0.0)
+    for one in (view, stalls, stalls):
+        lines.show(one, ())
+    assert console.file.getvalue().count("no step for") == 1  # type: ignore[attr-defined]
+
+
 def test_an_event_is_one_line_however_long() -> None:
     console = Console(file=io.StringIO(), width=80)
     event = replace(stories.events()[0], message="long " * 40 + "\x1b[2J\nend")

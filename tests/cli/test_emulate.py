@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from cli.fake_client import Command
+from mlcd.cli.emulate import _environment
+from mlcd.emulate.place import State
+
+STATE = State("lab", 1, "http://10.72.0.1:4566", "10.72.0.0/16", "us-east-1", "AKIA", "s", "k", 20.0, 34)
 
 
 def test_status_of_nothing_says_how_to_start(mlcd: Command, tmp_path: Path) -> None:
     done = mlcd("emulate", "status", "--dir", str(tmp_path))
     assert done.code == 102
     assert "mlcd emulate up --name default" in done.err
+
+
+def test_the_exports_name_the_python_with_the_packages_unless_another_one_is_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MLCD_HOME", str(tmp_path))
+    monkeypatch.delenv("MLCD_EC2_PYTHON", raising=False)
+    assert _environment(STATE)["MLCD_EC2_PYTHON"] == sys.executable
+    monkeypatch.setenv("MLCD_EC2_PYTHON", "/opt/mine/bin/python")
+    assert _environment(STATE)["MLCD_EC2_PYTHON"] == "/opt/mine/bin/python"
 
 
 def test_a_fault_needs_an_emulation(mlcd: Command, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 import stories
 from cli.fake_client import Command, FakeClient
+from mlcd.core.run import JobState
 from mlcd.core.trial import Failure, FailureKind, Trial
 from mlcd.core.view import JobView
 
@@ -82,15 +84,89 @@ def test_logs_come_line_by_line(mlcd: Command) -> None:
 def test_stop_waits_until_the_job_rests(mlcd: Command) -> None:
     client = FakeClient(acts=[[stories.training(), stories.succeeded()]])
     done = mlcd("stop", "j-7f3a", client=client)
-    assert (done.code, client.names()) == (0, ["stop", "follow"])
+    assert (done.code, client.names()) == (0, ["view", "stop", "follow"])
     assert "succeeded" in done.out
-    assert FakeClient.names(client)[0] == "stop"
 
 
 def test_stop_may_return_at_once(mlcd: Command) -> None:
     client = FakeClient()
     assert mlcd("stop", "j-7f3a", "--no-wait", "--json", client=client).data["record"]["id"] == "j-7f3a"
-    assert client.names() == ["stop"]
+    assert client.names() == ["view", "stop"]
+
+
+def test_stop_says_first_what_is_lost_and_asks(mlcd: Command, someone_answers: Callable[[str], None]) -> None:
+    client = FakeClient(current=stories.training())
+    someone_answers("n\n")
+    refused = mlcd("stop", "j-7f3a", client=client)
+    assert (refused.code, client.names()) == (0, ["view"])
+    assert "There is no checkpoint: all 3,000,000 samples are lost" in " ".join(refused.err.split())
+    someone_answers("y\n")
+    mlcd("stop", "j-7f3a", "--no-wait", client=client)
+    assert client.names() == ["view", "view", "stop"]
+
+
+def test_stop_does_not_ask_where_nobody_answers_or_with_yes(
+    mlcd: Command, someone_answers: Callable[[str], None]
+) -> None:
+    saved = replace(stories.training(), saved_samples=2_000_000.0)
+    alone = mlcd("stop", "j-7f3a", "--no-wait", client=FakeClient(current=saved))
+    assert "1,000,000 more are lost, unless the program saves" in " ".join(alone.err.split())
+    someone_answers("")
+    client = FakeClient(current=saved)
+    assert mlcd("stop", "j-7f3a", "--yes", "--no-wait", client=client).code == 0
+    assert client.names() == ["view", "stop"]
+
+
+def test_move_says_first_what_is_lost_and_asks(mlcd: Command, someone_answers: Callable[[str], None]) -> None:
+    client = FakeClient(current=stories.training())
+    someone_answers("n\n")
+    refused = mlcd("move", "j-7f3a", "--nodes", "2", client=client)
+    assert (refused.code, client.names()) == (0, ["view"])
+    assert "There is no checkpoint: all 3,000,000 samples are lost" in " ".join(refused.err.split())
+    someone_answers("y\n")
+    mlcd("move", "j-7f3a", "--nodes", "2", client=client)
+    assert client.names() == ["view", "view", "move"]
+    assert client.asked("move") == {"instance": None, "nodes": 2, "batch_size": None}
+
+
+def test_move_does_not_ask_with_yes_or_where_nobody_answers_or_nothing_is_lost(
+    mlcd: Command, someone_answers: Callable[[str], None]
+) -> None:
+    alone = mlcd("move", "j-7f3a", "--json", client=FakeClient(current=stories.training()))
+    assert "samples are lost" in " ".join(alone.err.split())
+    assert alone.data["record"]["id"] == "j-7f3a"
+    someone_answers("")
+    saved = replace(stories.training(), saved_samples=3_000_000.0)
+    for view, options in ((stories.training(), ["--yes"]), (saved, []), (stories.searching(), [])):
+        client = FakeClient(current=view)
+        assert mlcd("move", "j-7f3a", *options, client=client).code == 0
+        assert client.names() == ["view", "move"]
+
+
+def test_after_a_stop_it_is_said_where_resume_begins(mlcd: Command) -> None:
+    stopped = replace(stories.training(), record=stories.record(JobState.STOPPED), live=None)
+    words = " ".join(mlcd("status", "j-7f3a", client=FakeClient(current=stopped)).out.split())
+    assert "go on from nothing: there is no checkpoint" in words
+    saved = replace(stopped, saved_samples=2_000_000.0)
+    words = " ".join(mlcd("status", "j-7f3a", client=FakeClient(current=saved)).out.split())
+    assert "go on from 2,000,000 samples, its newest checkpoint" in words
+    assert "Saved 2,000,000 samples in the newest checkpoint" in words
+
+
+def test_a_job_without_a_controller_says_so(mlcd: Command) -> None:
+    alone = replace(stories.training(), controlled=False)
+    assert "No controller is at work on it" in mlcd("status", "j-7f3a", client=FakeClient(current=alone)).out
+
+
+def test_all_probes_at_work_are_shown(mlcd: Command) -> None:
+    view = stories.searching()
+    assert view.live is not None
+    other = replace(view.live, task_id="p5", deployment=stories.deployment(2, 8), usd=1.5)
+    both = replace(view, running=(view.live, other))
+    words = " ".join(mlcd("status", "j-7f3a", client=FakeClient(current=both)).out.split())
+    assert "Trying 6 × p2.xlarge" in words
+    assert "Trying 8 × p3.2xlarge" in words
+    assert words.count("so far") == 1
 
 
 def test_resume_takes_new_limits_and_accepts_the_plan(mlcd: Command) -> None:
@@ -106,6 +182,26 @@ def test_resume_tells_only_what_is_new(mlcd: Command) -> None:
     out = mlcd("resume", "j-7f3a", "--yes", client=client).out
     assert "Trial 3" not in out
     assert "Chosen    4 × p3.2xlarge" in out
+
+
+def test_resume_does_not_tell_a_plan_again_that_was_accepted_before(mlcd: Command) -> None:
+    at_work = replace(
+        stories.training(), record=replace(stories.training().record, confirmed=True, budget_usd=90.0)
+    )
+    out = mlcd(
+        "resume", "j-7f3a", "--budget", "90", client=FakeClient(acts=[[at_work] * 9], current=at_work)
+    ).out
+    assert "Chosen" not in out
+
+
+def test_a_plan_of_other_limits_says_that_its_reason_is_of_then(mlcd: Command) -> None:
+    view = stories.planned()
+    assert "Planned for other limits" not in mlcd("status", "j-7f3a", client=FakeClient(current=view)).out
+    raised = replace(view, goal=replace(view.goal, budget_usd=90.0))
+    assert (
+        "Planned for other limits: The fastest"
+        in mlcd("status", "j-7f3a", client=FakeClient(current=raised)).out
+    )
 
 
 def test_resume_without_yes_leaves_a_plan_waiting(mlcd: Command) -> None:

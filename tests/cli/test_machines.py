@@ -8,7 +8,7 @@ from rich.console import Console
 
 from cli.fake_client import Command, FakeClient, stray
 from mlcd.cli.tables import findings_table
-from mlcd.core.view import Finding
+from mlcd.core.view import Finding, SweepProblem
 
 
 def test_offers_are_sorted_by_price(mlcd: Command) -> None:
@@ -64,6 +64,19 @@ def test_sweep_ends_strays_when_told_so(mlcd: Command, someone_answers: Callable
     someone_answers("n\n")
     assert "told to end" not in mlcd("sweep", client=client).out
     assert [end for _, end in client.calls] == [True, False, True, False]
+
+
+def test_sweep_shows_what_it_found_though_a_cloud_could_not_be_asked(mlcd: Command) -> None:
+    away = SweepProblem("ray", "The cluster does not answer.", "Is it up?")
+    client = FakeClient(strays=[stray()], sweep_problems=[away])
+    done = mlcd("sweep", client=client)
+    assert done.code == 1
+    assert "its job is not known here" in done.out
+    assert "ray: The cluster does not answer." in done.err
+    listed = mlcd("sweep", "--json", client=client)
+    assert (listed.code, len(listed.data)) == (1, 1)
+    alone = mlcd("sweep", client=FakeClient(sweep_problems=[away]))
+    assert "Nothing runs" not in alone.out
 
 
 def test_what_to_install_is_shown_with_its_brackets() -> None:

@@ -223,7 +223,17 @@ def test_a_limit_that_stopped_the_job_is_what_resuming_changes(mlcd: Command) ->
         stories.planned(), record=stories.record(JobState.FAILED, exit_code=106, error="Too little.")
     )
     done = mlcd("run", "job.yaml", "--yes", client=FakeClient(acts=[[ended]]))
-    assert "mlcd resume j-7f3a --budget USD --deadline 6h   go on with new limits" in done.out
+    assert "mlcd resume j-7f3a --budget USD --deadline TIME   go on with new limits" in done.out
+
+
+def test_the_limit_that_would_do_is_in_the_command_to_go_on(mlcd: Command) -> None:
+    record = stories.record(JobState.FAILED, exit_code=106, error="Too little.", enough_seconds=4.5 * 86400.0)
+    ended = replace(stories.planned(), record=record)
+    done = mlcd("run", "job.yaml", "--yes", client=FakeClient(acts=[[ended]]))
+    assert "mlcd resume j-7f3a --deadline 4d12h   go on with a new limit" in done.out
+    dear = replace(ended, record=replace(record, enough_seconds=None, enough_usd=61.5))
+    done = mlcd("run", "job.yaml", "--yes", client=FakeClient(acts=[[dear]]))
+    assert "mlcd resume j-7f3a --budget 61.5   go on with a new limit" in done.out
 
 
 def test_of_one_limit_only_that_one_is_offered_to_be_changed(mlcd: Command) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import typer
+from ruamel.yaml import YAML
 
 from doc_pages import DOCS, ROOT, Block, blocks
 from mlcd.bench.command import app as bench_app
@@ -90,12 +91,23 @@ def needed_arguments(command: Any) -> int:
     return max(len(needed), int(command.name == "bench"))
 
 
-@pytest.mark.parametrize("block", blocks("yaml"), ids=str)
+JOBS = [block for block in blocks("yaml") if block.mark != "manifest"]
+
+
+@pytest.mark.parametrize("block", JOBS, ids=str)
 def test_a_job_shown_can_be_loaded(block: Block) -> None:
     text = block.text if block.mark != "partial" else SMALLEST_JOB + block.text
     loaded = parse_job(text, "job.yaml", ROOT / "examples" / "digits", environ=ENVIRON)
     assert loaded.job.work is not None
     assert loaded.notices == ()
+
+
+@pytest.mark.parametrize("block", blocks("yaml", "manifest"), ids=str)
+def test_a_manifest_shown_can_be_applied(block: Block) -> None:
+    for each in YAML(typ="safe").load_all(block.text):
+        assert each["apiVersion"]
+        assert each["kind"]
+        assert each["metadata"]["name"]
 
 
 @pytest.mark.parametrize("block", blocks("toml"), ids=str)

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from mlcd.api import Client
 from mlcd.core.jobfile import load_job
+from mlcd.core.run import JobState
+from mlcd.settings import Settings
 from mlcd.worker import complete_checkpoints, write_bundle
 from worker.programs import finish, free_port, wait_for
 from worker.sessions import lines
@@ -90,13 +93,20 @@ def test_digits_trains_on_two_ranks(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_plain_digits_is_counted_and_reaches_95_percent(tmp_path: Path) -> None:
-    output = finish(train("digits_plain", tmp_path))
-    assert float(output.rsplit("=", 1)[1]) >= 0.95
-    last = lines(tmp_path / "progress")[-1]
-    assert (last["steps"], last["samples"]) == (40 * 45, 40 * 1437)
-    assert (tmp_path / "model.pt").exists()
+def test_plain_digits_is_counted_its_metrics_are_shown_and_it_reaches_95_percent(tmp_path: Path) -> None:
+    client = Client(Settings(home=tmp_path / "home"))
+    job = client.load(EXAMPLES / "digits_plain" / "job.yaml", overrides={"search": {"max_probes": 1}})
+    job_id = client.submit(job)
+    client.confirm(job_id)
+    view = client.drive(job_id)
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert view.samples_done == 40 * 1437
+    shown = client.story(job_id).metrics
+    assert {point.name for point in shown} >= {"loss", "test_accuracy"}
+    assert [point.value for point in shown if point.name == "test_accuracy"][-1] >= 0.95
+    assert (Path(view.model) / "model.pt").exists()
     assert "mlcd" not in (EXAMPLES / "digits_plain" / "train.py").read_text().split('"""', 2)[2]
+    client.close()
 
 
 @pytest.mark.slow

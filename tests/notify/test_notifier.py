@@ -71,6 +71,20 @@ def test_a_second_failure_is_told_again(store: Store) -> None:
     assert [json.loads(body)["message"][-3:] for body in heard.bodies] == ["one", "two"]
 
 
+@pytest.mark.parametrize(("owner", "told"), [("ada", "$MLCD_HOME/jobs"), ("", "/srv/mlcd/jobs")])
+def test_users_of_a_server_are_not_told_where_it_keeps_things(store: Store, owner: str, told: str) -> None:
+    with web_server() as heard:
+        error = "no room in /srv/mlcd/jobs"
+        made = job(store, JobState.FAILED, ended_at=SUBMITTED + 60.0, error=error, owner=owner)
+        settings = Settings(
+            home=Path("/srv/mlcd"), notify=replace(QUICK, webhook=heard.url, allow_private=True)
+        )
+        opened = open_notifier(store, settings, made, {})
+        assert opened is not None
+        opened.look()
+    assert json.loads(heard.bodies[0])["message"].endswith(f"no room in {told}")
+
+
 def test_who_cannot_be_told_is_a_warning_and_the_others_are_told(store: Store) -> None:
     job(store, JobState.SUCCEEDED, ended_at=SUBMITTED + 60.0)
     with web_server(404) as broken, web_server() as heard:

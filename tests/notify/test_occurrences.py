@@ -51,3 +51,28 @@ def test_a_forecast_past_the_deadline_is_told() -> None:
     assert late.occasion is Occasion.DEADLINE
     assert "1m 00s after its deadline" in late.message
     assert told(deadline_at=deadline, live=replace(live, total_seconds=None)) == []
+
+
+def test_a_training_without_a_step_is_told_at_half_its_limit_and_each_pause_is_another_thing() -> None:
+    live = training().live
+    assert live is not None
+    stalls = replace(live, no_step_seconds=59.0, hang_seconds=120.0)
+    assert told(live=stalls) == []
+    (first,) = told(live=replace(stalls, no_step_seconds=60.0))
+    (later,) = told(live=replace(stalls, no_step_seconds=70.0, samples=live.samples + 1))
+    assert first.occasion is Occasion.HANG
+    assert "no step for 1m" in first.message
+    assert first.key != later.key
+    assert told(live=replace(stalls, no_step_seconds=999.0, hang_seconds=None)) == []
+
+
+def test_a_loss_that_is_nan_is_told_once_of_each_attempt() -> None:
+    live = training().live
+    assert live is not None
+    lost = replace(live, nan_loss="loss", metrics={"loss": float("nan")})
+    (first,) = told(live=lost)
+    (again,) = told(live=replace(lost, samples=live.samples + 1))
+    (next_attempt,) = told(live=replace(lost, task_id="t2"))
+    assert first.occasion is Occasion.NAN
+    assert first.message == "char-rnn: loss is nan; the training goes on"
+    assert first.key == again.key != next_attempt.key

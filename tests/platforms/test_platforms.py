@@ -228,3 +228,18 @@ def test_mxnet_without_servers_of_their_own_serves_beside_each_worker() -> None:
     assert roles == [["worker", "server", "scheduler"], ["worker", "server"]]
     assert nodes[0][0].env["DMLC_NUM_SERVER"] == "2"
     assert [process.serves for process in nodes[0]] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("run", "given"),
+    [
+        ("python train.py", False),
+        ("python train.py --shard $RANK", True),
+        ("python train.py --shard=${SKYPILOT_NODE_RANK} --home $HOME", True),
+        ("python train.py --seed $RANKING", False),
+        ("torchrun --node-rank $NODE_RANK train.py", False),  # for torchrun, which tells the program by RANK
+    ],
+)
+def test_a_program_that_is_given_its_place_by_its_command_is_known(run: str, given: bool) -> None:
+    env = PyTorchPlatform().processes(task(run), deployment(2), node(nodes=2))[0].env
+    assert ("MLCD_PLACE_GIVEN" in env) is given

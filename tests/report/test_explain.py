@@ -54,3 +54,18 @@ def test_without_a_plan_the_state_is_told() -> None:
     assert isinstance(only, Passage)
     assert only.sentences[0] == "State of the job: searching."
     assert "3 deployments were tried" in only.sentences[1]
+
+
+def test_a_plan_whose_samples_depend_on_the_batch_size_says_so() -> None:
+    view = stories.planned()
+    assert len(passage(stories.story(view), "Why")) == 2
+    varied = replace(view.record, samples_at={64: 5e6, 256: 6e6, 1024: 9e6})
+    *_, samples = passage(stories.story(replace(view, record=varied)), "Why")
+    assert samples == "Samples: 6,000,000 to train at batch 256; it would be 9,000,000 at batch 1024."
+
+
+def test_a_plan_that_was_made_for_other_limits_says_so() -> None:
+    view = stories.planned()
+    raised = replace(view, goal=replace(view.goal, budget_usd=90.0))
+    assert passage(stories.story(raised), "Why")[0] == f"Planned for other limits: {stories.plan().reason}"
+    assert passage(stories.story(view), "Why")[0] == stories.plan().reason

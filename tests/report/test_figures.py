@@ -35,6 +35,21 @@ def test_far_values_are_shown_by_ratio_with_readable_ticks() -> None:
     far = scale([0.02, 5.0], "$")
     assert far["type"] == "log"
     assert "$0.05" in far["ticktext"]
+    assert {"$0.00005", "$0.5"} <= set(scale([0.00002, 0.3], "$")["ticktext"])
+    assert {"500", "20,000"} <= set(scale([100.0, 90_000.0])["ticktext"])
+    assert {"1e-20", "0.01"} <= set(scale([1e-20, 0.01])["ticktext"])
+
+
+def test_axes_of_a_small_job_begin_at_zero_and_count_in_dollars() -> None:
+    alone = scale([0.0005], "$")
+    assert (alone["rangemode"], alone["exponentformat"]) == ("tozero", "none")
+    assert scale([0.0003, 0.0004])["exponentformat"] == "none"  # hours
+    assert scale([1.0, 2.0])["rangemode"] == axis("s")["rangemode"] == "nonnegative"
+    figure = order_figure(stories.story())
+    assert figure is not None
+    assert figure.right is not None
+    assert figure.right["exponentformat"] == "none"
+    assert figure.x["range"][0] == 0.5
 
 
 def test_time_is_told_in_a_unit_that_suits_it() -> None:

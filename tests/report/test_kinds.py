@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mlcd.core.machines import Deployment, InstanceType, Offer
+from mlcd.core.study import Belief
 from mlcd.core.trial import Measurement
 from mlcd.core.view import JobStory
 from mlcd.reporting.kinds import best_of_each_kind, kinds_section
@@ -38,3 +39,11 @@ def test_the_best_of_each_kind_is_shown_with_its_cost() -> None:
     assert "functions" in text
     assert "virtual machines" in text
     assert "times as much as" in text
+
+
+def test_what_was_only_believed_is_not_compared() -> None:
+    story = make_story()
+    belief = Belief(Deployment(FUNCTION, 4), 40.0, 30.0, 50.0)
+    text = str(kinds_section(replace(story, beliefs=((*story.beliefs[-1], belief),))))
+    assert "times as much" not in text
+    assert "None of the functions was measured" in text

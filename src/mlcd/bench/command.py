@@ -132,7 +132,7 @@ def bench(
     from mlcd.errors import UserError
 
     if preset:
-        _run_preset(preset, seeds, jobs, json)
+        _run_preset(preset, seeds, jobs, out, html, json)
         return
     if not traces:
         raise UserError(
@@ -167,7 +167,7 @@ def _finish(request: Bench, results: Results, out: Path | None, html: Path | Non
 
     rows = summarize(results.episodes)
     if out is not None:
-        write_json(out, results, rows)
+        write_json(out, results_data(results, rows))
     if html is not None:
         from mlcd.bench.page import results_page
 
@@ -178,13 +178,20 @@ def _finish(request: Bench, results: Results, out: Path | None, html: Path | Non
         _print(summary_tables(rows, results.stop_rules))
 
 
-def _run_preset(name: str, seeds: int, jobs: int, json: bool) -> None:
+def _run_preset(name: str, seeds: int, jobs: int, out: Path | None, html: Path | None, json: bool) -> None:
+    from mlcd.bench.output import write_file, write_json
     from mlcd.bench.preset_runner import preset_tables, run_preset
     from mlcd.bench.presets import find_preset
 
     preset = find_preset(name)
     with _Progress() as progress:
         findings = run_preset(preset, seeds, jobs or _cores(), progress.report)
+    if out is not None:
+        write_json(out, findings.data)
+    if html is not None:
+        from mlcd.bench.page import preset_page
+
+        write_file(html, preset_page(preset, findings))
     if json:
         _print_json(findings.data)
     else:

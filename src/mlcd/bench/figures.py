@@ -10,6 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from mlcd.bench.claims import Averages
 from mlcd.bench.episode import Episode
 
 COLORS = (
@@ -40,6 +41,20 @@ def totals_figure(episodes: Sequence[Episode]) -> go.Figure:
                 figure.add_trace(bar, row=row, col=column)
             figure.add_hline(1.0, line_dash="dot", line_color="#888", row=row, col=column)
     return figure.update_layout(barmode="stack", height=640, yaxis_title="× the oracle's")
+
+
+def averages_figure(rows: Sequence[Averages]) -> go.Figure:
+    """Mean hours and dollars of every strategy in every contest, split into search and training."""
+    figure = make_subplots(rows=2, cols=1, subplot_titles=("hours", "dollars"), vertical_spacing=0.25)
+    names = [[row.contest for row in rows], [row.strategy for row in rows]]
+    hours = ([row.search_hours for row in rows], [row.total_hours for row in rows])
+    usd = ([row.search_usd for row in rows], [row.total_usd for row in rows])
+    for place, (search, total) in ((1, hours), (2, usd)):
+        rest = [all_ - part for part, all_ in zip(search, total, strict=True)]
+        for name, values, color in (("search", search, COLORS[1]), ("training", rest, _TRAINING)):
+            bar = go.Bar(x=names, y=values, name=name, marker_color=color, showlegend=place == 1)
+            figure.add_trace(bar, row=place, col=1)
+    return figure.update_layout(barmode="stack", height=720)
 
 
 def ratio_against_size(episodes: Sequence[Episode]) -> go.Figure:

@@ -52,9 +52,9 @@ def write_file(path: Path, text: str) -> None:
         raise UserError(f"{path} cannot be written: {error.strerror}.") from error
 
 
-def write_json(path: Path, results: Results, rows: Iterable[Row]) -> None:
-    """Write the results for programs."""
-    write_file(path, json.dumps(results_data(results, rows), indent=1, allow_nan=False) + "\n")
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Write results for programs."""
+    write_file(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
 
 def summary_tables(

@@ -10,6 +10,7 @@ from plotly.io import to_html
 from plotly.offline import get_plotlyjs
 
 from mlcd.bench.figures import (
+    averages_figure,
     broken_figure,
     ratio_against_size,
     ratio_against_slack,
@@ -17,6 +18,8 @@ from mlcd.bench.figures import (
     totals_figure,
 )
 from mlcd.bench.output import row_cells
+from mlcd.bench.preset_runner import FIGURES, Findings, all_cells
+from mlcd.bench.presets import Preset
 from mlcd.bench.runner import Bench, Results
 from mlcd.bench.search_figure import example_of, search_figure
 from mlcd.bench.summary import Row, verdict
@@ -45,8 +48,26 @@ def results_page(bench: Bench, results: Results, rows: tuple[Row, ...]) -> str:
             *_sections(bench, results),
         )
     )
-    title = "<title>mlcd bench</title>"
-    head = f"<meta charset='utf-8'>{title}<style>{_STYLE}</style><script>{get_plotlyjs()}</script>"
+    return _page("mlcd bench", body)
+
+
+def preset_page(preset: Preset, findings: Findings) -> str:
+    """A figure of a paper: each claim beside ours, and the numbers behind them."""
+    rows = list(all_cells(findings.rows))
+    width = max(map(len, rows), default=0)
+    body = "".join(
+        (
+            f"<h1>{escape(f'{preset.name}: {preset.title}')}</h1>",
+            _grid(("claim", "the paper", "here"), findings.claims),
+            _section("Mean time and cost, split into search and training", averages_figure(findings.rows)),
+            _grid(("contest", "strategy", *FIGURES), [(*row, *[""] * (width - len(row))) for row in rows]),
+        )
+    )
+    return _page(f"mlcd bench {preset.name}", body)
+
+
+def _page(title: str, body: str) -> str:
+    head = f"<meta charset='utf-8'><title>{escape(title)}</title><style>{_STYLE}</style><script>{get_plotlyjs()}</script>"
     return f"<!doctype html><html lang='en'><head>{head}</head><body>{body}</body></html>\n"
 
 
@@ -62,8 +83,12 @@ def _protocol(bench: Bench, results: Results) -> str:
 
 
 def _table(rows: Iterable[Row]) -> str:
-    head = "".join(f"<th>{name}</th>" for name in _HEAD)
-    body = "".join(f"<tr>{''.join(map(_cell, _cells(row)))}</tr>" for row in rows)
+    return _grid(_HEAD, map(_cells, rows))
+
+
+def _grid(names: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 

@@ -15,6 +15,8 @@ from mlcd.bench.presets import Contest, Preset, set_contest
 from mlcd.bench.runner import Bench, Report, run_bench
 from mlcd.bench.strategies import Strategy, parse_strategy
 
+FIGURES = ("hours", "of it search", "$", "of it search", "probes", "broken", "none", "ratio")
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -75,14 +77,19 @@ def _rows(rows: Sequence[Averages]) -> Table:
     table = Table(box=None)
     table.add_column("contest", no_wrap=True)
     table.add_column("strategy", overflow="ellipsis", no_wrap=True, max_width=24)
-    for name in ("hours", "of it search", "$", "of it search", "probes", "broken", "none", "ratio"):
+    for name in FIGURES:
         table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*_cells(row))
+    for cells in all_cells(rows):
+        table.add_row(*cells)
+    return table
+
+
+def all_cells(rows: Sequence[Averages]) -> Iterable[tuple[str, ...]]:
+    """The figures of every strategy, then what would have been the best possible in each contest."""
+    yield from map(_cells, rows)
     for contest in dict.fromkeys(row.contest for row in rows):
         best = next(row for row in rows if row.contest == contest)
-        table.add_row(contest, "best possible", f"{best.oracle_hours:.2f}", "", f"{best.oracle_usd:.2f}")
-    return table
+        yield contest, "best possible", f"{best.oracle_hours:.2f}", "", f"{best.oracle_usd:.2f}"
 
 
 def _cells(row: Averages) -> tuple[str, ...]:

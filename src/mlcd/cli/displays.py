@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mlcd.cli.screen import out, printable, show_json_line
-from mlcd.cli.tables import plan_lines, samples_done, totals, trials_table
+from mlcd.cli.tables import plan_lines, totals, trials_table
 from mlcd.core.live import Live
 from mlcd.core.records import Event
 from mlcd.core.run import JobState
@@ -74,14 +74,16 @@ class PlainLines(Silent):
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
         plan: Callable[[JobView], RenderableType] = plan_lines,
+        plan_told: bool = False,
     ) -> None:
         self.console = console or out()
         self.clock = clock
         self._plan = plan
         self._waiting: deque[Event] = deque()
-        self._plan_shown = False
+        self._plan_shown = plan_told
         self._told_at = clock()
         self._told_share = 0.0
+        self._told_stall = False  # whether the last line told that no step is made
 
     def show(self, view: JobView, events: Sequence[Event]) -> None:
         """The events and the training's progress as they followed each other, and the plan in the place of its event.
@@ -117,8 +119,10 @@ class PlainLines(Silent):
         share, now = training_share(view), self.clock()
         if view.live is None or share is None:
             return
-        if share >= self._told_share + _PLAIN_SHARE or now >= self._told_at + _PLAIN_SECONDS:
-            self._told_at, self._told_share = now, share
+        stalls = view.live.no_step_seconds > 0
+        news = share >= self._told_share + _PLAIN_SHARE or (stalls and not self._told_stall)
+        if news or now >= self._told_at + _PLAIN_SECONDS:
+            self._told_at, self._told_share, self._told_stall = now, share, stalls
             self._line(f"+{show_duration(view.spent.seconds)}  {progress_words(view, share)}")
 
     def _line(self, words: str) -> None:
@@ -130,13 +134,16 @@ class OnTerminal:
     """A region that redraws itself; what is final is printed above it and stays."""
 
     def __init__(
-        self, console: Console | None = None, plan: Callable[[JobView], RenderableType] = plan_lines
+        self,
+        console: Console | None = None,
+        plan: Callable[[JobView], RenderableType] = plan_lines,
+        plan_told: bool = False,
     ) -> None:
         self.console = console or out()
         self._plan = plan
         self._region = Region(console=self.console, refresh_per_second=8, transient=True)
         self._spinner = Spinner("dots")
-        self._plan_shown = False
+        self._plan_shown = plan_told
 
     def __enter__(self) -> Self:
         self._region.start()
@@ -178,18 +185,23 @@ def training_share(view: JobView) -> float | None:
     if plan is None or view.record.state is not JobState.TRAINING:
         return None
     work = view.work(plan.deployment)
-    return min(1.0, samples_done(view) / work) if work > 0 else None
+    return min(1.0, view.samples_done / work) if work > 0 else None
 
 
 def probe_words(view: JobView) -> str:
     """What the search does now."""
     spent = f"{show_duration(view.spent.seconds)}, {show_usd(view.spent.usd)} so far"
-    live = view.live
-    if live is None or live.kind is not TaskKind.PROBE:
+    tried = [live for live in (view.running or (view.live,)) if live is not None]
+    tried = [live for live in tried if live.kind is TaskKind.PROBE]
+    if not tried:
         return f"Searching: choosing what to try next ({spent})"
+    return "\n".join(map(_probe_words, tried)) + f" ({spent})"
+
+
+def _probe_words(live: Live) -> str:
     rate = f", {show_rate(live.samples_per_second)}" if live.samples_per_second > 0 else ""
     phase = _PHASES.get(live.state, "ending")
-    return f"Trying {live.deployment}: {phase} for {show_duration(live.seconds)}{rate}, {show_usd(live.usd)} ({spent})"
+    return f"Trying {live.deployment}: {phase} for {show_duration(live.seconds)}{rate}, {show_usd(live.usd)}"
 
 
 def progress_words(view: JobView, share: float) -> str:
@@ -218,7 +230,7 @@ def training_picture(view: JobView, share: float) -> RenderableType:
     )
     parts: list[RenderableType] = [printable(f"Training on {where}{_stretch(view)}", "bold"), bar]
     if live is not None:
-        done = f"{live.samples:,.0f} samples, {_pace(live)}"
+        done = f"{live.samples:,.0f} samples, {_pace(live)}{_ended_after(live)}"
         parts.append(
             Text(f"{done}; {show_duration(view.spent.seconds)} and {show_usd(view.spent.usd)} so far")
         )
@@ -227,15 +239,25 @@ def training_picture(view: JobView, share: float) -> RenderableType:
         if live.metrics:
             parts.append(
                 printable(
-                    "  ".join(f"{name} {value:.4g}" for name, value in sorted(live.metrics.items())), "cyan"
+                    "  ".join(f"{name} {value:.4g}" for name, value in sorted(live.metrics.items())),
+                    "bold red" if live.nan_loss else "cyan",
                 )
             )
     return Group(*parts)
 
 
 def _pace(live: Live) -> str:
-    """How fast it goes, once a step was seen."""
+    """How fast it goes, once a step was seen, or for how long it has not gone on."""
+    if live.no_step_seconds > 0:
+        return f"no step for {show_duration(live.no_step_seconds)}"
     return show_rate(live.samples_per_second) if live.samples_per_second > 0 else "starting"
+
+
+def _ended_after(live: Live) -> str:
+    """When a training that makes no step is ended and started again."""
+    if live.no_step_seconds == 0 or live.hang_seconds is None:
+        return ""
+    return f" (started again after {show_duration(live.hang_seconds)} without a sign of life)"
 
 
 def _left(view: JobView) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +13,7 @@ import typer
 from mlcd.cli import options as given
 from mlcd.cli.screen import note, show, show_json
 from mlcd.cli.tables import table
-from mlcd.settings import read_settings
+from mlcd.settings import Ec2Settings, read_settings
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -171,7 +173,7 @@ def _place(name: str, folder: Path | None) -> Place:
 def _show_exports(state: State) -> None:
     """On standard output what a shell can take in, beside it what a person wants to know."""
     for variable, value in _environment(state).items():
-        typer.echo(f"export {variable}={value}")  # never wrapped
+        typer.echo(f"export {variable}={shlex.quote(value)}")  # never wrapped
     note(
         f"{state.name} runs at {state.endpoint}: {state.vcpu_quota} vCPUs, {state.vcpus_per_core:g} a core. "
         f"End it with: mlcd emulate down" + ("" if state.name == "default" else f" --name {state.name}")
@@ -179,9 +181,18 @@ def _show_exports(state: State) -> None:
 
 
 def _environment(state: State) -> dict[str, str]:
-    """What the tools need, with the hosts that this shell reaches without a proxy already."""
+    """What the tools need, with the hosts that this shell reaches without a proxy already.
+
+    mlcd needs the Python with the user's packages: hosts have the files of this computer, and can install nothing.
+    """
     direct = [*os.environ.get("NO_PROXY", "").split(","), state.environment["NO_PROXY"]]
-    return {**state.environment, "NO_PROXY": ",".join(dict.fromkeys(filter(None, direct)))}
+    chosen = read_settings().ec2.python
+    python = chosen if chosen != Ec2Settings().python else sys.executable
+    return {
+        **state.environment,
+        "NO_PROXY": ",".join(dict.fromkeys(filter(None, direct))),
+        "MLCD_EC2_PYTHON": python,
+    }
 
 
 def _hosts_table(hosts: list[dict[str, Any]]) -> Table:

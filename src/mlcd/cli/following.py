@@ -12,10 +12,13 @@ from rich.text import Text
 from mlcd.cli.displays import Display, JsonLines, OnTerminal, PlainLines, Silent
 from mlcd.cli.door import exit_code, tell_detached
 from mlcd.cli.screen import interactive, lines, out, printable, show, show_json, show_json_line
-from mlcd.cli.tables import bill_table, plan_lines, samples_done, state_text, totals
+from mlcd.cli.tables import bill_table, plan_lines, state_text, totals
+from mlcd.core.goal import Goal
+from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
 from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import JobStory, JobView
+from mlcd.reporting.stopping import goes_on_from
 
 if TYPE_CHECKING:
     from mlcd.api import Client
@@ -36,13 +39,14 @@ class Following:
         json_lines: bool = False,
         after: int = 0,
         explain: bool = False,
+        plan_told: bool = False,
     ) -> None:
         self.client = client
         self.job_id = job_id
         self.as_json = as_json or json_lines
         self.json_lines = json_lines
         self._unexplained = explain and not self.as_json
-        self._display = self._choose_display()
+        self._display = self._choose_display(plan_told)
         self._seen = after  # the number of the last event that is not told
 
     def until_rest(self) -> JobView:
@@ -79,12 +83,13 @@ class Following:
         self._seen = events[-1].number if events else self._seen
         self._display.show(view, events)
 
-    def _choose_display(self) -> Display:
+    def _choose_display(self, plan_told: bool) -> Display:
         if self.json_lines:
             return JsonLines()
         if self.as_json:
             return Silent()
-        return OnTerminal(plan=self._plan) if out().is_terminal else PlainLines(plan=self._plan)
+        kind = OnTerminal if out().is_terminal else PlainLines
+        return kind(plan=self._plan, plan_told=plan_told)
 
     def _plan(self, view: JobView) -> RenderableType:
         """The plan, and in plain words why, if that is wanted."""
@@ -133,7 +138,9 @@ def facts(view: JobView) -> list[RenderableType]:
     return list(
         lines(
             ("Model", view.model),
-            ("Trained", f"{samples_done(view):,.0f} samples{_stretches(view)}"),
+            ("Trained", f"{view.samples_done:,.0f} samples{_stretches(view)}"),
+            ("Saved", _saved(view)),
+            ("Loss", printable(_nan_loss(view), "bold red") if _nan_loss(view) else ""),
             ("Training", f"{show_duration(seconds)}, {show_usd(usd)}"),
             ("Forecast", expected),
             ("Waited", show_duration(view.waiting_seconds) if view.waiting_seconds > 0 else ""),
@@ -141,6 +148,21 @@ def facts(view: JobView) -> list[RenderableType]:
             ("Total", totals(view.goal, view.spent.seconds, view.spent.usd)),
         )
     )
+
+
+def _saved(view: JobView) -> str:
+    """How much of it outlives the present attempt; of a job that is done that is no question."""
+    if view.record.state is JobState.SUCCEEDED:
+        return ""
+    return (
+        f"{view.saved_samples:,.0f} samples in the newest checkpoint" if view.saved_samples > 0 else "nothing"
+    )
+
+
+def _nan_loss(view: JobView) -> str:
+    """The loss that was no number at the end; empty where all was well."""
+    name = view.run.attempts[-1].nan_loss if view.run.attempts else ""
+    return f"{name} was nan or infinite at the end" if name else ""
 
 
 def what_next(view: JobView) -> list[str]:
@@ -152,9 +174,10 @@ def what_next(view: JobView) -> list[str]:
     if state is JobState.PAUSED or view.record.exit_code in _LIMIT_CODES:
         return [_with_new_limits(view), report]
     if state is JobState.FAILED:
-        return [f"mlcd logs {job}     what the program wrote", f"mlcd resume {job}   try again", report]
+        again = f"try again {goes_on_from(view)}".rstrip()
+        return [f"mlcd logs {job}     what the program wrote", f"mlcd resume {job}   {again}", report]
     if state is JobState.STOPPED:
-        return [f"mlcd resume {job}   go on where it stopped", report]
+        return [f"mlcd resume {job}   go on {goes_on_from(view) or 'where it stopped'}", report]
     if state.active and not view.record.started:
         return [f"mlcd resume {job}   start it"]
     if state.active:
@@ -163,11 +186,21 @@ def what_next(view: JobView) -> list[str]:
 
 
 def _with_new_limits(view: JobView) -> str:
-    """How to go on with more of what there is a limit to."""
-    given = ((view.goal.budget_usd, "--budget USD"), (view.goal.deadline_seconds, "--deadline 6h"))
-    options = [option for limit, option in given if limit is not None]
+    """How to go on with more of what there is a limit to: with what would do, where that is known."""
+    options = _known_limits(view.record) or _any_limits(view.goal)
     about = ("go on", "go on with a new limit", "go on with new limits")[len(options)]
     return f"{' '.join(['mlcd resume', view.record.id, *options])}   {about}"
+
+
+def _known_limits(record: JobRecord) -> list[str]:
+    budget, deadline = record.enough_usd, record.enough_seconds
+    known = [] if budget is None else [f"--budget {budget:.10g}"]
+    return known if deadline is None else [*known, f"--deadline {show_duration(deadline).replace(' ', '')}"]
+
+
+def _any_limits(goal: Goal) -> list[str]:
+    given = ((goal.budget_usd, "--budget USD"), (goal.deadline_seconds, "--deadline TIME"))
+    return [option for limit, option in given if limit is not None]
 
 
 def _stretches(view: JobView) -> str:

@@ -13,12 +13,15 @@ from mlcd.cli import options as given
 from mlcd.cli.displays import probe_words, training_picture, training_share
 from mlcd.cli.door import client_of, exit_code
 from mlcd.cli.following import Following, ending, facts, what_next
-from mlcd.cli.screen import lines, note, printable, show, show_json, show_json_line
+from mlcd.cli.screen import interactive, lines, note, printable, show, show_json, show_json_line
 from mlcd.cli.tables import bill_table, jobs_table, plan_lines, state_text, totals, trials_lines
 from mlcd.cli.training import carry_out
 from mlcd.core.run import JobState
 from mlcd.core.view import JobView
 from mlcd.reporting.gauges import goal_in_words
+from mlcd.reporting.stopping import goes_on_from, stopping_loses
+
+NO_CONTROLLER = "No controller is at work on it. One is started now; until it looks, time and money are reckoned by clock and price."
 
 
 def status(
@@ -89,16 +92,23 @@ def move(
     instance: Annotated[str | None, typer.Option(help="On machines of this type.")] = None,
     nodes: Annotated[int | None, typer.Option(help="On so many of them.", min=1)] = None,
     batch_size: Annotated[int | None, typer.Option(help="With this global batch size.", min=1)] = None,
+    yes: given.YesFlag = False,
     json: given.JsonFlag = False,
 ) -> None:
     """Let a training go on elsewhere, through its checkpoint: what is not named stays as it is.
+
+    Says first what would be lost, and asks where someone can be asked.
 
     Examples:
 
         mlcd move digits-3f2a1c --nodes 2
         mlcd move digits-3f2a1c --batch-size 128
     """
-    view = client_of(context).move(job, instance=instance, nodes=nodes, batch_size=batch_size)
+    client = client_of(context)
+    before = client.view(job)
+    lost = stopping_loses(before) if before.record.state is JobState.TRAINING else ""
+    _ask_first(f"It is stopped here to go on there. {lost}" if lost else "", "Move it?", yes)
+    view = client.move(job, instance=instance, nodes=nodes, batch_size=batch_size)
     if json:
         show_json(view)
     else:
@@ -109,15 +119,19 @@ def stop(
     context: typer.Context,
     job: given.JobId,
     wait: Annotated[bool, typer.Option(help="Wait until nothing of it runs.")] = True,
+    yes: given.YesFlag = False,
     json: given.JsonFlag = False,
 ) -> None:
     """End a job with a checkpoint; `mlcd resume` goes on from there.
+
+    Says first what would be lost, and asks where someone can be asked.
 
     Examples:
 
         mlcd stop digits-3f2a1c
     """
     client = client_of(context)
+    _ask_first(stopping_loses(client.view(job)), "Stop it?", yes)
     view = client.stop(job)
     if wait:
         for seen in client.follow(view.record.id):
@@ -154,9 +168,12 @@ def resume(
         client.confirm(view.record.id)
     if detach:
         view = client.view(view.record.id)
-        show_json(view) if json else show(f"{view.record.id} goes on.", *what_next(view))
+        words = " ".join(part for part in (view.record.id, "goes on", goes_on_from(view)) if part)
+        show_json(view) if json else show(f"{words}.", *what_next(view))
         return
-    raise typer.Exit(carry_out(client, Following(client, view.record.id, as_json=json, after=told)))
+    accepted = view.record.plan is not None and view.record.confirmed  # then it was told before
+    following = Following(client, view.record.id, as_json=json, after=told, plan_told=accepted)
+    raise typer.Exit(carry_out(client, following))
 
 
 def report(
@@ -182,6 +199,14 @@ def report(
         note(f"Written to {path}") if json else show(str(path))
 
 
+def _ask_first(lost: str, question: str, yes: bool) -> None:
+    """Say what would be lost, and leave if someone says that it must not be."""
+    if lost:
+        note(lost, "yellow")
+    if lost and interactive() and not yes and not typer.confirm(question):
+        raise typer.Exit(0)
+
+
 def _show_all(views: list[JobView]) -> None:
     if views:
         show(jobs_table(views))
@@ -200,6 +225,8 @@ def _show_one(view: JobView) -> None:
     )
     if record.error:
         show(printable(record.error, "red"))
+    if record.started and record.state.active and not view.controlled:
+        show(printable(NO_CONTROLLER, "yellow"))
     if view.trials or record.plan is not None:
         show("", plan_lines(view) if record.plan is not None else trials_lines(view))
     share = training_share(view)

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mlcd.cli import options as given
-from mlcd.cli.door import client_of
+from mlcd.cli.door import client_of, tell_error
 from mlcd.cli.screen import interactive, lines, note, show, show_json
 from mlcd.cli.tables import check_table, findings_table, offers_table, strays_table
 from mlcd.clouds.accounts import ACCOUNTS, check_account, listed_offers
 from mlcd.core.goal import Goal
 from mlcd.core.machines import Offer
 from mlcd.core.units import show_duration, show_usd
-from mlcd.core.view import Check
+from mlcd.core.view import Check, IncompleteSweepError, Stray
 from mlcd.reporting.gauges import goal_in_words
 from mlcd.settings import read_settings
+
+if TYPE_CHECKING:
+    from mlcd.api import Client
 
 
 class Order(StrEnum):
@@ -132,16 +135,27 @@ def sweep(
         mlcd sweep --yes
     """
     client = client_of(context)
-    strays = client.sweep(end=yes, others=others)
+    strays, problem = _swept(client, yes, others)
     if not json:
-        show(strays_table(strays) if strays else "Nothing runs that belongs to no job.")
+        if strays or problem is None:
+            show(strays_table(strays) if strays else "Nothing runs that belongs to no job.")
         if strays and not yes and interactive() and typer.confirm("End them?"):
-            strays = client.sweep(end=True, others=others)
+            strays, problem = _swept(client, True, others)
             show(f"{sum(stray.ended for stray in strays)} told to end.")
         elif strays and not yes:
             show("mlcd sweep --yes   end them")
     else:
         show_json(strays)
+    if problem is not None:
+        raise typer.Exit(tell_error(problem))
+
+
+def _swept(client: Client, end: bool, others: bool) -> tuple[list[Stray], IncompleteSweepError | None]:
+    """What was found, and why that is not all."""
+    try:
+        return client.sweep(end=end, others=others), None
+    except IncompleteSweepError as error:
+        return error.strays, error
 
 
 def _check_account(name: str, as_json: bool) -> None:

@@ -31,9 +31,16 @@ def serve(
     ] = "",
     proxies: Annotated[str, typer.Option(help="Whose X-Forwarded headers are believed.")] = "127.0.0.1",
     cloud: Annotated[
-        list[str] | None, typer.Option(help="Let jobs run on this cloud only; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="Let jobs run on this cloud only; may be repeated. With accounts, users run programs on this computer only where it is named."
+        ),
     ] = None,
     upload_mib: Annotated[int, typer.Option(help="The largest upload, in MiB.", min=1)] = 1024,
+    upload_quota_gib: Annotated[
+        float, typer.Option(help="What one account's uploads may take of the disk, in GiB.", min=0)
+    ] = 20.0,
+    uploads_per_minute: Annotated[int, typer.Option(help="Uploads that an account may send.", min=1)] = 30,
     upload_days: Annotated[
         float, typer.Option(help="How long an upload stays that no job uses, in days.", min=1)
     ] = 7.0,
@@ -81,6 +88,8 @@ def serve(
         proxies=proxies,
         clouds=tuple(cloud or ()),
         upload_bytes=upload_mib * 2**20,
+        upload_quota_bytes=int(upload_quota_gib * 2**30),
+        uploads_per_minute=uploads_per_minute,
         upload_days=upload_days,
         posts_per_minute=posts_per_minute,
         oidc=(oidc_issuer, oidc_client_id, tuple(oidc_domain or ())),

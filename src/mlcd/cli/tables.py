@@ -17,7 +17,7 @@ from mlcd.core.plan import Plan
 from mlcd.core.trial import Failure, Trial
 from mlcd.core.units import show_duration, show_rate, show_usd
 from mlcd.core.view import Check, Finding, JobView, Stray
-from mlcd.reporting.prospects import prospect_of_trial
+from mlcd.reporting.prospects import prospect_of_trial, samples_by_batch
 
 CHOSEN = "▶"
 _ERROR = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit)\b")  # how Python names what ended a program
@@ -80,9 +80,10 @@ def plan_facts(view: JobView, plan: Plan) -> Iterable[RenderableType]:
     return lines(
         ("Chosen", printable(f"{plan.deployment}, {show_usd(plan.deployment.usd_per_hour)}/h", "bold green")),
         ("Training", f"{show_duration(forecast.seconds)} ({times}), {show_usd(forecast.usd)} ({money})"),
+        ("Samples", samples_by_batch(view.record, plan.deployment)),
         ("Search", f"{show_duration(plan.search.seconds)}, {show_usd(plan.search.usd)}"),
         ("Total", totals(view.goal, plan.total.seconds, plan.total.usd)),
-        ("Why", plan.reason),
+        ("Why", view.plan_reason),
     )
 
 
@@ -126,13 +127,7 @@ def done_share(view: JobView) -> str:
     """How much of the training is done, where it has begun."""
     plan = view.record.plan
     work = view.work(plan.deployment) if plan is not None else 0.0
-    return f"{min(1.0, samples_done(view) / work):.0%}" if work > 0 and view.run.attempts else ""
-
-
-def samples_done(view: JobView) -> float:
-    """Of the whole training, the running stretch included."""
-    live = view.live
-    return max(view.run.samples, live.samples if live is not None and live.kind == "training" else 0.0)
+    return f"{min(1.0, view.samples_done / work):.0%}" if work > 0 and view.run.attempts else ""
 
 
 def bill_table(view: JobView) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from mlcd.core.live import Live
 from mlcd.core.notices import Occasion
@@ -30,7 +31,8 @@ def open_notifier(
             targets.append(found)
         else:
             store.add_event_once(record.id, time.time(), "warning", found.message, {"notify": found.message})
-    return Notifier(store, settings.notify, record.id, targets) if targets else None
+    hidden = str(settings.home) if record.owner else ""  # where a server keeps things is not for its users
+    return Notifier(store, settings.notify, record.id, targets, hidden=hidden) if targets else None
 
 
 class Notifier:
@@ -43,18 +45,22 @@ class Notifier:
         job_id: str,
         targets: list[Target],
         send: Callable[[NotifySettings, Target, Message], None] = deliver,
+        hidden: str = "",
     ) -> None:
         self._store = store
         self._settings = settings
         self._job_id = job_id
         self._targets = targets
         self._send = send
+        self._hidden = hidden  # a path that is not told
         self._told: set[tuple[str, str]] = set()  # spares the store a question
         self._looks_at_risk = 0
 
     def look(self) -> None:
         """Tell what is new."""
         record, live = self._store.job(self._job_id), self._store.live(self._job_id)
+        if self._hidden:
+            record = replace(record, error=record.error.replace(self._hidden, "$MLCD_HOME"))
         spent_usd = self._store.spent(self._job_id)
         for occurrence in self._steady(occurrences(record, live, spent_usd)):
             for target in self._targets:

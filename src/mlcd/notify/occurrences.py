@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
 
+from mlcd.core.job import OnNan
 from mlcd.core.live import Live
 from mlcd.core.notices import Occasion
 from mlcd.core.records import JobRecord
@@ -12,6 +14,7 @@ from mlcd.core.task import TaskKind
 from mlcd.core.units import show_duration, show_usd
 
 BUDGET_SHARE = 0.8
+HANG_SHARE = 0.5
 _ENDS = {
     JobState.SUCCEEDED: Occasion.FINISHED,
     JobState.FAILED: Occasion.FAILED,
@@ -30,7 +33,13 @@ class Occurrence:
 
 def occurrences(record: JobRecord, live: Live | None, spent_usd: float) -> list[Occurrence]:
     """All that is worth telling now; what was told before is the caller's to know."""
-    found = (_end(record, spent_usd), _budget(record, spent_usd), _deadline(record, live))
+    found = (
+        _end(record, spent_usd),
+        _budget(record, spent_usd),
+        _deadline(record, live),
+        _hang(record, live),
+        _nan(record, live),
+    )
     return [each for each in found if each is not None]
 
 
@@ -64,6 +73,27 @@ def _deadline(record: JobRecord, live: Live | None) -> Occurrence | None:
         return None
     message = f"{record.job.name} is expected {show_duration(late)} after its deadline"
     return Occurrence(Occasion.DEADLINE, f"{record.deadline_at!r}", message)
+
+
+def _hang(record: JobRecord, live: Live | None) -> Occurrence | None:
+    """A training at work that makes no step, and is to be started again before long."""
+    if record.state is not JobState.TRAINING or live is None or live.hang_seconds is None:
+        return None
+    if live.no_step_seconds < HANG_SHARE * live.hang_seconds:
+        return None
+    since = f"{record.job.name} has made no step for {show_duration(live.no_step_seconds)}"
+    until = f"it is started again after {show_duration(live.hang_seconds)} without a sign of life"
+    return Occurrence(Occasion.HANG, f"{live.task_id}/{live.samples:.0f}", f"{since}; {until}")
+
+
+def _nan(record: JobRecord, live: Live | None) -> Occurrence | None:
+    """A loss that is nan or infinite, told once of each attempt, also where that has ended."""
+    if live is None or not live.nan_loss:
+        return None
+    value = live.metrics.get(live.nan_loss, nan)
+    course = "is stopped" if record.job.on_nan is OnNan.STOP else "goes on"
+    message = f"{record.job.name}: {live.nan_loss} is {value:g}; the training {course}"
+    return Occurrence(Occasion.NAN, f"{live.task_id}/{live.nan_loss}", message)
 
 
 def _first_line(text: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import sys
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -11,9 +13,12 @@ from mlcd.core.machines import Deployment
 from mlcd.core.serial import to_data
 from mlcd.core.task import Task
 from mlcd.platforms.base import Node, Process
+from mlcd.worker.startup import PLACES
 
+_ROUNDING = 1e-6  # of samples: work is multiplied and divided on its way here
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+_PLACE = re.compile(rf"\$\{{?(?:{'|'.join(PLACES)})\b")
 
 
 def one_process(
@@ -22,7 +27,7 @@ def one_process(
     """The command, once on this node, where it is either a worker or a parameter server."""
     env = {
         **node_environment(task, deployment, node, processes=1),
-        **rank_environment(deployment, node, processes=1, local_rank=0),
+        **rank_environment(task, deployment, node, processes=1, local_rank=0),
     }
     return Process(task.run, {**env, **(more or {})}, serves=is_server(deployment, node))
 
@@ -49,7 +54,9 @@ def node_environment(task: Task, deployment: Deployment, node: Node, processes: 
     }
 
 
-def rank_environment(deployment: Deployment, node: Node, processes: int, local_rank: int) -> dict[str, str]:
+def rank_environment(
+    task: Task, deployment: Deployment, node: Node, processes: int, local_rank: int
+) -> dict[str, str]:
     """Which rank of how many, as torchrun says it; parameter servers, one on a node, come after all workers."""
     workers = deployment.workers * processes
     serving = is_server(deployment, node)
@@ -59,6 +66,7 @@ def rank_environment(deployment: Deployment, node: Node, processes: int, local_r
         "WORLD_SIZE": str(workers + deployment.servers),
         "LOCAL_RANK": str(local_rank),
         "LOCAL_WORLD_SIZE": str(1 if serving else processes),
+        **({"MLCD_PLACE_GIVEN": "1"} if _PLACE.search(task.run) else {}),
     }
 
 
@@ -77,13 +85,20 @@ def roles(deployment: Deployment, node: Node, processes: int) -> dict[str, str]:
 def contract(task: Task) -> dict[str, str]:
     """What mlcd.worker wants to know of the task, whatever the cloud."""
     target = {"MLCD_TARGET": json.dumps(to_data(task.until))} if task.until is not None else {}
-    total = task.samples_before + task.samples if task.samples else 0.0
+    # With a pattern it is the log that counts, and not the worker.
+    watched = task.checkpoint_path and not task.progress.pattern
+    saves = {"MLCD_CHECKPOINT_PATH": task.checkpoint_path} if watched else {}
+    known = task.samples > 0 or task.all_trained
+    total = task.samples_before + task.samples if known else 0.0
+    # Never more than was done, and a part of a sample is a whole one: what is trained then is all the work.
+    total = math.floor(total) if task.all_trained else math.ceil(total - _ROUNDING)
     return {
         "MLCD_TASK_ID": task.id,
         "MLCD_JOB_ID": task.job_id,
-        "MLCD_WORK_SAMPLES": f"{total:.0f}",
+        "MLCD_WORK_SAMPLES": str(total),
         "MLCD_SAMPLES_BEFORE": f"{task.samples_before:.0f}",
         "MLCD_CHECKPOINT_KEEP": str(task.checkpoint_keep),
+        **saves,
         **target,
     }
 

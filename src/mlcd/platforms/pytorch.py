@@ -41,7 +41,7 @@ class PyTorchPlatform:
         if has_launcher(task.run):
             return (Process(task.run, {**env, **_torchrun_arguments(node, ranks)}, serving),)
         return tuple(
-            Process(task.run, {**env, **rank_environment(deployment, node, ranks, rank)}, serving)
+            Process(task.run, {**env, **rank_environment(task, deployment, node, ranks, rank)}, serving)
             for rank in range(1 if serving else ranks)
         )
 

@@ -11,7 +11,7 @@ from mlcd.core.study import Ledger
 from mlcd.core.trial import Trial
 from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import JobStory, JobView
-from mlcd.reporting.prospects import Prospect, chosen, prospect_of_trial, prospects
+from mlcd.reporting.prospects import Prospect, chosen, prospect_of_trial, prospects, samples_by_batch
 
 _MOST_REJECTED = 8  # told one by one; the rest is counted
 
@@ -31,7 +31,7 @@ def explain(story: JobStory) -> tuple[Passage, ...]:
         return (Passage("No deployment is chosen", _no_plan(story.view)),)
     known = prospects(story)
     passages = (
-        Passage("Why this deployment", _why(plan)),
+        Passage("Why this deployment", _why(plan, story.view)),
         Passage("What was known or learnt of the job", _learnt(story)),
         Passage("What was not taken, and why", _rejected(story, best)),
         Passage("What better would take", (_twice_as_fast(best, known), _half_as_dear(best, known))),
@@ -49,11 +49,13 @@ def _no_plan(view: JobView) -> tuple[str, ...]:
     )
 
 
-def _why(plan: Plan) -> tuple[str, ...]:
+def _why(plan: Plan, view: JobView) -> tuple[str, ...]:
     forecast = plan.forecast
     time = f"{show_duration(forecast.low_seconds)} to {show_duration(forecast.high_seconds)}"
     money = f"{show_usd(forecast.low_usd)} to {show_usd(forecast.high_usd)}"
-    return (plan.reason, f"Nineteen times in twenty the training should take {time} and cost {money}.")
+    samples = samples_by_batch(view.record, plan.deployment)
+    spread = f"Nineteen times in twenty the training should take {time} and cost {money}."
+    return (view.plan_reason, spread, *([f"Samples: {samples}."] if samples else []))
 
 
 def _learnt(story: JobStory) -> tuple[str, ...]:

@@ -33,8 +33,13 @@ class Figure:
 
 
 def axis(title: str, **more: Any) -> Axis:
-    """An axis with its title."""
-    return {"title": {"text": label(title)}, **more}
+    """An axis with its title; what is shown here is never below zero unless it says so itself."""
+    return {"title": {"text": label(title)}, "rangemode": "nonnegative", **more}
+
+
+def money(**more: Any) -> Axis:
+    """How an axis shows dollars: $0.0005, not $500µ."""
+    return {"tickprefix": "$", "exponentformat": "none", **more}
 
 
 def line(name: str, x: Sequence[float], y: Sequence[float], colour: str, **more: Any) -> Trace:
@@ -122,10 +127,21 @@ def time_unit(longest_seconds: float) -> tuple[float, str]:
 
 
 def scale(values: Iterable[float], prefix: str = "") -> Axis:
-    """How an axis shows these values: by ratios, with ticks that people read, where they lie far apart."""
+    """How an axis shows these values: by ratios, with ticks that people read, where they lie far apart.
+
+    A value that stands alone is shown from zero: around it Plotly would show one unit to each side.
+    """
     known = [value for value in values if value > 0 and isfinite(value)]
     if not known or max(known) / min(known) <= _FAR_APART:
-        return {"type": "linear", "tickprefix": prefix}
+        alone = len(set(known)) < 2
+        small = max(known, default=0.0) < 1.0  # 0.0005 h, not 500µ
+        look = money() if prefix == "$" else {"exponentformat": "none"} if small else {}
+        return {"type": "linear", "rangemode": "tozero" if alone else "nonnegative", **look}
     powers = range(floor(log10(min(known))), ceil(log10(max(known))) + 1)
     ticks = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
-    return {"type": "log", "tickvals": ticks, "ticktext": [f"{prefix}{tick:,g}" for tick in ticks]}
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{prefix}{_digits(tick)}" for tick in ticks]}
+
+
+def _digits(tick: float) -> str:
+    """0.00005, not 5e-05."""
+    return f"{tick:.9f}".rstrip("0") if 1e-9 <= tick < 1.0 else f"{tick:,g}"

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from mlcd.core.goal import Aim, Goal
+from mlcd.core.plan import Plan
 from mlcd.core.run import JobState
+from mlcd.core.task import TaskKind
 from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import JobView
 from mlcd.reporting.html import Html, join, tag
@@ -112,11 +114,23 @@ def _expected(view: JobView) -> tuple[float, float]:
     """Time and money that the training is still expected to take."""
     if view.record.plan is None or view.record.state is JobState.SUCCEEDED:
         return 0.0, 0.0
-    if view.live is not None and view.live.total_seconds is not None and view.live.total_usd is not None:
-        total = (view.live.total_seconds, view.live.total_usd)
-    else:
-        total = (view.record.plan.total.seconds, view.record.plan.total.usd)
-    return max(0.0, total[0] - view.spent.seconds), max(0.0, total[1] - view.spent.usd)
+    live = view.live
+    if live is not None and live.total_seconds is not None and live.total_usd is not None:
+        return max(0.0, live.total_seconds - view.spent.seconds), max(0.0, live.total_usd - view.spent.usd)
+    if not view.run.attempts:
+        return view.record.plan.forecast.seconds, view.record.plan.forecast.usd
+    here, trains = view.record.deployment, live is not None and live.kind is TaskKind.TRAINING
+    seconds = _rest_seconds(view, view.record.plan, trains)
+    return seconds, here.usd(seconds) if trains else here.rental_usd(seconds)
+
+
+def _rest_seconds(view: JobView, plan: Plan, trains: bool) -> float:
+    """What the training would still take: from a running task's count, or a new start from the newest checkpoint."""
+    work, last = view.work(view.record.deployment), view.run.attempts[-1]
+    done, start = (view.samples_done, 0.0) if trains else (view.saved_samples, view.start_seconds)
+    same = last.samples_per_second > 0 and last.deployment == view.record.deployment
+    planned = work / max(1e-9, plan.forecast.seconds - view.start_seconds)
+    return start + max(0.0, work - done) / (last.samples_per_second if same else planned)
 
 
 def _gauge_card(gauge: Gauge, done: bool) -> Html:

@@ -52,7 +52,11 @@ def _value(story: JobStory, prospect: Prospect) -> float:
 
 
 def _in_words(best: dict[str, Prospect]) -> str:
+    """How the two cheapest kinds compare; what nobody measured is not compared."""
     (cheap, one), (dear, other) = list(best.items())[:2]
+    unknown = [_NAMES.get(kind, kind) for kind, prospect in best.items() if not prospect.measured]
+    if unknown:
+        return f"None of the {' and '.join(unknown)} was measured: what they would have cost is not known."
     factor = other.usd / one.usd if one.usd > 0 else 0.0
     slower = one.seconds / other.seconds if other.seconds > 0 else 0.0
     pace = f"{slower:.1f} times as long" if slower >= 1 else f"{1 / max(slower, 1e-9):.1f} times shorter"

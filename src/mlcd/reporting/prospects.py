@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
+from operator import itemgetter
 
 from mlcd.core.losses import stretch
 from mlcd.core.machines import Deployment
 from mlcd.core.plan import Forecast, Plan
+from mlcd.core.records import JobRecord
 from mlcd.core.study import Belief, Ledger
 from mlcd.core.trial import Trial
 from mlcd.core.view import JobStory, JobView
@@ -82,8 +84,21 @@ def _from_rates(
     rate, low, high = rates
     if work <= 0 or not rate > 0 or not isfinite(rate):
         return None
-    work *= stretch(deployment.offer.losses_per_hour, view.start_seconds)
+    offer = deployment.offer
+    work *= stretch(offer.losses_per_hour, view.start_seconds, lifetime_seconds=offer.lifetime_seconds)
     seconds, longest, shortest = (
         view.start_seconds + work / max(one, rate / 1000) for one in (rate, low, high)
     )
-    return Prospect(deployment, seconds, shortest, longest, deployment.usd(seconds), measured)
+    return Prospect(deployment, seconds, shortest, longest, deployment.rental_usd(seconds), measured)
+
+
+def samples_by_batch(record: JobRecord, chosen: Deployment) -> str:
+    """How much is to be trained, where that differs by the batch size; nothing where it does not."""
+    least, most = (
+        choose(record.samples_at.items(), key=itemgetter(1), default=(0, 0.0)) for choose in (min, max)
+    )
+    if most[1] <= least[1]:
+        return ""
+    here = record.samples(chosen)
+    batch, samples = most if here < most[1] else least
+    return f"{here:,.0f} to train at batch {chosen.batch_size}; it would be {samples:,.0f} at batch {batch}"

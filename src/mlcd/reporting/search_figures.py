@@ -10,7 +10,19 @@ from mlcd.core.trial import Trial
 from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import JobStory
 from mlcd.forecast.curves import knee, pareto_front
-from mlcd.reporting.figures import Figure, Trace, axis, colour, dots, label, line, scale, symbol, time_unit
+from mlcd.reporting.figures import (
+    Figure,
+    Trace,
+    axis,
+    colour,
+    dots,
+    label,
+    line,
+    money,
+    scale,
+    symbol,
+    time_unit,
+)
 from mlcd.reporting.prospects import Prospect, chosen, prospect_of_trial, prospects
 
 _AIMS = {
@@ -41,16 +53,15 @@ def order_figure(story: JobStory) -> Figure | None:
     return Figure(
         "Deployments tried, in order",
         (tuple(traces),),
-        x=axis("trial", dtick=max(1, len(trials) // 12)),
+        x=axis("trial", dtick=max(1, len(trials) // 12), range=[0.5, len(trials) + 0.5]),
         y=axis(_AIMS[story.view.goal.aim], **scale(known)),
         right=axis(
             "",
             overlaying="y",
             side="right",
-            rangemode="tozero",
             showgrid=False,
-            tickprefix="$",
             tickmode="auto",
+            **money(rangemode="tozero"),
         ),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import isfinite
 
 from mlcd.core.progress import MetricPoint, Point
 from mlcd.core.view import JobStory
@@ -88,6 +89,6 @@ def _metric(
 ) -> Figure | None:
     points = thinned([point for point in metrics if point.name == name])
     trace = line(name, [p.seconds / unit for p in points], [p.value for p in points], colour(number + 3))
-    values = [point.value for point in points]
-    kind = scale(values) if all(value > 0 for value in values) else {}
+    values = [point.value for point in points if isfinite(point.value)]
+    kind = scale(values) if all(value > 0 for value in values) else {"rangemode": "normal"}
     return Figure(name, ((trace,),), axis(f"{unit_name} of training"), axis(name, **kind))

@@ -33,6 +33,7 @@ Code, data and checkpoints, through an object store:
 What a scheduler sets for each worker:
 
     MLCD_SYNC_URL          the parameter store, as above
+    MLCD_SYNC_STORE        the same, where workers reach each other: join() takes it, torch keeps its own backends
     MLCD_SYNC_TASK         what its keys begin with, where several tasks share servers
     MLCD_SYNC_GENERATION   0, 1, 2 …: one more whenever workers start anew; no key of an older one is ever read again
     MLCD_SYNC_TIMEOUT      seconds to wait for another worker; default 300
@@ -50,6 +51,8 @@ SyncError
 └── ObjectError                the object store said no
     ├── ObjectNotFound
     ├── ObjectExists           put(if_absent=True) or put(if_version=…) came too late
+    ├── ObjectRefused          no permission, or read-only
+    ├── ObjectTooLarge           it has more bytes than were asked for
     └── ObjectStoreUnavailable   still failing after the retries
 """
 
@@ -59,7 +62,9 @@ from mlcd.sync.errors import (
     ObjectError,
     ObjectExists,
     ObjectNotFound,
+    ObjectRefused,
     ObjectStoreUnavailable,
+    ObjectTooLarge,
     StaleWorker,
     StoreFull,
     StoreLost,
@@ -77,8 +82,10 @@ __all__ = [
     "ObjectError",
     "ObjectExists",
     "ObjectNotFound",
+    "ObjectRefused",
     "ObjectStore",
     "ObjectStoreUnavailable",
+    "ObjectTooLarge",
     "Servers",
     "StaleWorker",
     "StoreFull",

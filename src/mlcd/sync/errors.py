@@ -47,5 +47,16 @@ class ObjectExists(ObjectError):
     """Somebody else has written the object first."""
 
 
+class ObjectRefused(ObjectError):
+    """We may not read or write there: the settings or the permissions are wrong, and trying again does not help."""
+
+
+class ObjectTooLarge(ObjectError):
+    """The object has more bytes than were asked for."""
+
+    def __init__(self, key: str, size: int, most: int) -> None:
+        super().__init__(f"The object '{key}' has {size:,} bytes, and at most {most:,} are taken.")
+
+
 class ObjectStoreUnavailable(ObjectError):
     """The object store failed again and again."""

@@ -33,6 +33,9 @@ _REDUCTIONS = {
 }
 
 
+joined = 0  # groups of several workers, in this process
+
+
 def join(
     url: str | None = None,
     rank: int | None = None,
@@ -46,7 +49,7 @@ def join(
 ) -> Group:
     """Take a place among the workers; what is not given is read from the environment (see mlcd.sync)."""
     env = os.environ
-    url = url or env.get("MLCD_SYNC_URL", "")
+    url = url or env.get("MLCD_SYNC_URL") or env.get("MLCD_SYNC_STORE", "")
     member = Member(
         rank=int(env.get("RANK", 0)) if rank is None else rank,
         world_size=int(env.get("WORLD_SIZE", 1)) if world_size is None else world_size,
@@ -60,8 +63,11 @@ def join(
         raise UserError(f"Rank {member.rank} is not among {member.world_size} workers.")
     if not url and member.world_size > 1:
         raise UserError(
-            "No parameter store is named.", "Set MLCD_SYNC_URL to redis://HOST:PORT or shm://NAME."
+            "No parameter store is named: only the clouds `local` and `functions` bring one.",
+            "Set MLCD_SYNC_URL to redis://HOST:PORT or shm://NAME.",
         )
+    global joined
+    joined += member.world_size > 1
     return Group(open_store(url, member) if member.world_size > 1 else None, member, timeout)
 
 

@@ -18,8 +18,8 @@ class ObjectStore(Protocol):
 
     url: str
 
-    def get(self, key: str) -> bytes:
-        """The object's bytes; ObjectNotFound where there is none."""
+    def get(self, key: str, most: int | None = None) -> bytes:
+        """The object's bytes; ObjectNotFound where there is none, ObjectTooLarge where it has more than `most`."""
 
     def get_version(self, key: str) -> tuple[bytes, str]:
         """The object's bytes, and what put(if_version=…) takes."""
@@ -39,8 +39,8 @@ class ObjectStore(Protocol):
     def upload(self, path: Path, key: str) -> None:
         """Write a file's content as an object."""
 
-    def download(self, key: str, path: Path) -> None:
-        """Write an object's content as a file, which is there whole or not at all."""
+    def download(self, key: str, path: Path, most: int | None = None) -> None:
+        """Write an object's content as a file, whole or not at all; ObjectTooLarge where it has more than `most`."""
 
 
 def open_object_store(url: str) -> ObjectStore:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -14,9 +15,11 @@ from pathlib import Path
 from typing import IO
 
 from mlcd.errors import UserError
-from mlcd.sync.errors import ObjectError, ObjectExists, ObjectNotFound
+from mlcd.sync.errors import ObjectError, ObjectExists, ObjectNotFound, ObjectRefused, ObjectTooLarge
+from mlcd.worker.trees import files_inside, is_file_inside
 
 _OWN = ".mlcd"  # drafts and the lock: no keys
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class LocalObjects:
@@ -28,9 +31,9 @@ class LocalObjects:
         with _translated("this folder"):
             (folder / _OWN).mkdir(parents=True, exist_ok=True)
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, most: int | None = None) -> bytes:
         with _translated(key):
-            return self._path(key).read_bytes()
+            return self._readable(key, most).read_bytes()
 
     def get_version(self, key: str) -> tuple[bytes, str]:
         data = self.get(key)
@@ -43,11 +46,7 @@ class LocalObjects:
 
     def keys(self, prefix: str = "") -> list[str]:
         with _translated(prefix):
-            found = (
-                path.relative_to(self._folder).as_posix()
-                for path in self._folder.rglob("*")
-                if path.is_file()
-            )
+            found = (path.relative_to(self._folder).as_posix() for path in files_inside(self._folder))
             return sorted(key for key in found if key.startswith(prefix) and not key.startswith(f"{_OWN}/"))
 
     def exists(self, key: str) -> bool:
@@ -63,11 +62,11 @@ class LocalObjects:
             shutil.copyfileobj(source, draft, 1 << 20)
             self._commit(draft, key, if_absent=False, if_version="")
 
-    def download(self, key: str, path: Path) -> None:
+    def download(self, key: str, path: Path, most: int | None = None) -> None:
         with _translated(key):
             draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.draft")
             try:
-                shutil.copyfile(self._path(key), draft)
+                shutil.copyfile(self._readable(key, most), draft)
                 draft.replace(path)
             finally:
                 draft.unlink(missing_ok=True)
@@ -77,6 +76,15 @@ class LocalObjects:
         if not key or any(part in ("", ".", "..") for part in parts) or parts[0] == _OWN:
             raise UserError(f"'{key}' is no key of an object.", "Use names with slashes between them.")
         return self._folder.joinpath(*parts)
+
+    def _readable(self, key: str, most: int | None) -> Path:
+        """The file of an object; what a link in its place leads to outside the folder is none."""
+        path = self._path(key)
+        if not is_file_inside(path, Path(os.path.realpath(self._folder))):
+            raise FileNotFoundError(key)
+        if most is not None and (size := path.stat().st_size) > most:
+            raise ObjectTooLarge(key, size, most)
+        return path
 
     @contextlib.contextmanager
     def _draft(self) -> Iterator[IO[bytes]]:
@@ -115,4 +123,5 @@ def _translated(key: str) -> Iterator[None]:
     except FileExistsError as error:
         raise ObjectExists(f"Somebody else has written '{key}' first.") from error
     except OSError as error:
-        raise ObjectError(f"The object '{key}' cannot be read or written: {error}.") from error
+        kind = ObjectRefused if error.errno in _REFUSED else ObjectError
+        raise kind(f"The object '{key}' cannot be read or written: {error}.") from error

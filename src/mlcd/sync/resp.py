@@ -6,13 +6,14 @@ every reply is handed to whoever asked for it, in their order. Connection waits 
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from mlcd.errors import UserError
 from mlcd.sync.commands import Argument, Writer
@@ -213,8 +214,7 @@ def _connect(url: str, timeout_s: float) -> tuple[str, socket.socket]:
         raise UserError("The URL of the parameter store names no host.", "Use redis://[:PASSWORD@]HOST:PORT.")
     host, port = address.hostname, address.port or 6379
     try:
-        plain = socket.create_connection((host, port), timeout=timeout_s)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain = _opened(host, port, address.query, timeout_s)
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
         if address.scheme == "rediss":
             plain = ssl.create_default_context().wrap_socket(plain, server_hostname=host)
@@ -222,6 +222,35 @@ def _connect(url: str, timeout_s: float) -> tuple[str, socket.socket]:
         return f"{host}:{port}", plain
     except OSError as error:
         raise _lost(f"{host}:{port}", error) from error
+
+
+def _opened(host: str, port: int, query: str, timeout_s: float) -> socket.socket:
+    """A connection by the socket in the file system that the URL names, by the proxy of a function, or straight."""
+    if path := parse_qs(query).get("socket"):
+        plain = socket.socket(socket.AF_UNIX)
+        plain.settimeout(timeout_s)
+        plain.connect(path[0])
+        return plain
+    proxy = urlsplit(os.environ.get("MLCD_PROXY", ""))
+    there = (proxy.hostname, proxy.port) if proxy.hostname and proxy.port else (host, port)
+    plain = socket.create_connection(there, timeout=timeout_s)
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if proxy.hostname:
+        _ask_proxy(plain, f"{host}:{port}")
+    return plain
+
+
+def _ask_proxy(plain: socket.socket, place: str) -> None:
+    """Have the proxy connect us; byte by byte, since what follows is the server's."""
+    plain.sendall(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        byte = plain.recv(1)
+        if not byte:
+            raise ConnectionResetError("the function's proxy hung up")
+        head += byte
+    if head.split(b" ", 2)[1:2] != [b"200"]:
+        raise ConnectionRefusedError(head.partition(b"\r\n")[0].decode("latin-1"))
 
 
 def _lost(name: str, error: OSError) -> StoreLost:

@@ -19,6 +19,7 @@ from queue import Queue
 from threading import Thread
 from types import TracebackType
 from typing import IO
+from urllib.parse import quote
 
 from mlcd.errors import MissingExtraError
 from mlcd.sync.errors import StoreLost
@@ -37,6 +38,15 @@ class Servers:
     url: str = field(repr=False)
     processes: tuple[subprocess.Popen[bytes], ...] = field(repr=False)
     folder: Path
+
+    @property
+    def socket_url(self) -> str:
+        """The same servers by their sockets in the file system, for workers that share it and no network."""
+        ports = [each.rpartition(":")[2] for each in self.url.split(",")]
+        return ",".join(
+            f"{url}?socket={quote(str(self.folder / f'{port}.sock'))}"
+            for url, port in zip(self.url.split(","), ports, strict=True)
+        )
 
     def stop(self) -> None:
         """End them; twice is quiet."""
@@ -98,6 +108,7 @@ def _start(
     settings = (
         f"bind {address}\nport {port}\nrequirepass {password}\nmaxmemory {memory_mb}mb\nmaxmemory-policy noeviction\n"
         f'save ""\nappendonly no\ndir "{folder}"\nloglevel warning\n'
+        f'unixsocket "{folder}/{port}.sock"\nunixsocketperm 700\n'
     )
     begun: Queue[subprocess.Popen[bytes] | OSError] = Queue()
     Thread(target=_keep, args=(binary, folder / f"{port}.log", begun), daemon=True).start()

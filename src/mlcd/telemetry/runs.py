@@ -60,7 +60,7 @@ class Runs:
         values = {"mlcd.spent_usd": self._store.spent(self._job_id), **_metrics(live)}
         step = int(live.samples) if live is not None else 0
         for name, value in values.items():
-            if self._written.get(name) != value:
+            if repr(self._written.get(name)) != repr(value):  # nan is not equal to itself
                 self._client.log_metric(
                     self._run_id, _safe(name), value, timestamp=int(time.time() * 1000), step=step
                 )

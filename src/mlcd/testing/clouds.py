@@ -239,7 +239,8 @@ class CloudContract:
         cloud.stop(launched.handle)
         last = self.ended(cloud, launched.handle).usd
         cloud.clock.sleep(3 * cloud.poll_seconds)
-        assert first < last == cloud.status(launched.handle).usd
+        later = cloud.status(launched.handle).usd
+        assert first < last == later, (first, last, later)
 
     def test_the_price_is_that_of_the_offer(self, cloud: Cloud, task: Task) -> None:
         launched = self.running(cloud, self.endless(task))
@@ -277,7 +278,7 @@ class CloudContract:
         assert status.started_at is not None
         assert status.ended_at is not None
         took = status.ended_at - status.started_at
-        assert limit_seconds <= took <= limit_seconds + task.grace_seconds + 2.0
+        assert limit_seconds <= took <= limit_seconds + task.grace_seconds + 2.0, f"it took {took:.1f} s"
 
     def test_progress_is_seen_while_it_runs(self, cloud: Cloud, task: Task) -> None:
         launched = self.launch(cloud, self.reporting(task))
@@ -293,5 +294,6 @@ def soon(call: Callable[[], T]) -> T:
     """What the call gives, if it gives it soon."""
     began = time.monotonic()
     answer = call()
-    assert time.monotonic() - began < SOON_SECONDS, "a call to a cloud must return soon"
+    took = time.monotonic() - began
+    assert took < SOON_SECONDS, f"a call to a cloud must return soon, and took {took:.1f} s"
     return answer
