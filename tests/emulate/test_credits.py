@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-from ipaddress import IPv4Address
-from pathlib import Path
-
-from mlcd.emulate.cgroups import CgroupsV2
 from mlcd.emulate.credits import CREDIT_S, LOADED_AFTER_S, CpuCredit
-from mlcd.emulate.host import Host, Order
-from mlcd.emulate.place import Place
-from mlcd.emulate.scale import HostSize
 
 CORES = 0.1
 WORKING = CpuCredit(left_s=0.0, lifted=False, most_mib=200.0)
@@ -72,21 +62,3 @@ def test_a_pause_lifts_nothing_but_idling_does() -> None:
 def test_looking_twice_at_the_same_moment_changes_nothing() -> None:
     credit = CpuCredit().after(used_s=1.0, now=1.0, cores=CORES, memory_mib=50.0)
     assert credit.after(used_s=1.5, now=1.0, cores=CORES, memory_mib=90.0) == credit
-
-
-def test_a_program_that_begins_is_told_from_what_it_starts_itself(tmp_path: Path) -> None:
-    procs = tmp_path / "lab" / "i-1" / "cgroup.procs"
-    procs.parent.mkdir(parents=True)
-    order = Order("i-1", IPv4Address("10.72.0.4"), 16, HostSize(0.1, 512, 10.0, 256))
-    host = Host(Place("lab", tmp_path), order, CgroupsV2("lab", tmp_path))
-    line = ["bash", "-c", "sleep 60 & echo $!; wait"]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, start_new_session=True) as program:
-        assert program.stdout is not None
-        child = program.stdout.readline().strip()
-        try:
-            procs.write_text(f"{program.pid}\n")
-            assert host.session_begun()
-            procs.write_text(f"{program.pid}\n{child}\n")
-            assert not host.session_begun()
-        finally:
-            os.killpg(program.pid, signal.SIGKILL)

@@ -63,7 +63,7 @@ def test_a_cut_host_is_out_of_reach_until_the_cut_is_mended(ec2: EmulatedEc2) ->
 def test_slow_divides_the_share_of_the_cpu(ec2: EmulatedEc2) -> None:
     (host,) = ec2.launch(instance_type="c5.2xlarge")
     ec2.ssh(host, "setsid sh -c 'while :; do :; done' >/dev/null 2>&1 </dev/null &")
-    wait_for(lambda: ec2.hosts()[0]["cpu_credit_s"] == 0, "the credit to be used up")
+    wait_for(lambda: ec2.hosts()[0]["cpu_limited"], "the credit to be used up")
     wait_for(lambda: _share(ec2) < 0.5, "0.4 of a core; less where other work takes the cores")
     ec2.fault("slow", host, "40")
     wait_for(lambda: _share(ec2) < 0.02, "0.01 of a core")

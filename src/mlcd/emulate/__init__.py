@@ -12,6 +12,7 @@
     cgroups     CPU and memory limits, version 1 and 2
     scale       what an instance type is worth here: the one factor   (pure)
     credits     CPU time that a host may take beyond its share        (pure)
+    shares      the process that holds hosts to their shares
     metadata    the instance metadata service at 169.254.169.254
     cleaning    removes an emulation by its names, whoever made it
     faulting    what is made to go wrong

@@ -33,6 +33,9 @@ class Cgroups(Protocol):
     def limit_cpu(self, host: str, cores: float | None) -> None:
         """Let the host have so many cores; None: as many as there are."""
 
+    def is_limited(self, host: str) -> bool:
+        """Whether the host's CPU is limited now."""
+
     def used_cpu_s(self, host: str) -> float:
         """The CPU seconds that the host has used."""
 
@@ -41,6 +44,9 @@ class Cgroups(Protocol):
 
     def doors(self, host: str) -> list[Path]:
         """The files that a process writes its id to, to be in the group."""
+
+    def processes(self, host: str) -> set[int]:
+        """The host's processes, as this computer numbers them."""
 
     def remove(self, host: str) -> None:
         """Remove a group whose processes have ended."""
@@ -85,6 +91,9 @@ class CgroupsV1:
         _write(group / host / "cpu.shares", round(weight * _ONE_V1))
         _write(group / "cpu.shares", _sum_of(each / "cpu.shares" for each in groups_in(group)))
 
+    def is_limited(self, host: str) -> bool:
+        return int(_read(self._groups["cpu"] / host / "cpu.cfs_quota_us")) > 0
+
     def used_cpu_s(self, host: str) -> float:
         return int(_read(self._groups["cpuacct"] / host / "cpuacct.usage")) / 1e9
 
@@ -93,6 +102,9 @@ class CgroupsV1:
 
     def doors(self, host: str) -> list[Path]:
         return [group / host / "cgroup.procs" for group in self._groups.values()]
+
+    def processes(self, host: str) -> set[int]:
+        return _listed(self.doors(host)[0])
 
     def remove(self, host: str) -> None:
         for group in self._groups.values():
@@ -122,6 +134,9 @@ class CgroupsV2:
         whole = _sum_of(each / "cpu.weight" for each in groups_in(self._group))
         _write(self._group / "cpu.weight", min(10_000, whole))
 
+    def is_limited(self, host: str) -> bool:
+        return not _read(self._group / host / "cpu.max").startswith("max")
+
     def used_cpu_s(self, host: str) -> float:
         stat = _read(self._group / host / "cpu.stat").split()
         return int(stat[stat.index("usage_usec") + 1]) / 1e6
@@ -131,6 +146,9 @@ class CgroupsV2:
 
     def doors(self, host: str) -> list[Path]:
         return [self._group / host / "cgroup.procs"]
+
+    def processes(self, host: str) -> set[int]:
+        return _listed(self.doors(host)[0])
 
     def remove(self, host: str) -> None:
         remove_group(self._group / host)
@@ -153,10 +171,14 @@ def processes_in(group: Path) -> set[int]:
     found: set[int] = set()
     for folder, _, _ in os.walk(group):
         try:
-            found |= {int(line) for line in Path(folder, "cgroup.procs").read_text().split()}
+            found |= _listed(Path(folder, "cgroup.procs"))
         except OSError:  # gone meanwhile
             continue
     return found
+
+
+def _listed(door: Path) -> set[int]:
+    return {int(pid) for pid in door.read_text().split()} if door.exists() else set()
 
 
 def remove_group(group: Path) -> None:

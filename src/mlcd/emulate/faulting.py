@@ -200,7 +200,14 @@ def _told(machine: Machine) -> dict[str, Any]:
         "memory_mib": size.memory_mib,
         "network_mbit": round(size.network_mbit, 2),
         "disk_mib": size.disk_mib,
-        "cpu_used_s": round(machine.credit.used_s, 3),
-        "cpu_credit_s": round(machine.credit.left_s, 2),
+        **_cpu(machine),
         "faults": dict(machine.faults),
     }
+
+
+def _cpu(machine: Machine) -> dict[str, Any]:
+    try:
+        used_s, limited = machine.host.used_cpu_s(), machine.host.is_limited()
+    except OSError:  # it is about to start, or to go
+        used_s, limited = 0.0, False
+    return {"cpu_used_s": round(used_s, 3), "cpu_limited": limited}

@@ -49,9 +49,6 @@ class Host:
     private: Sequence[Path] = ()  # folders of this computer that hosts do not see
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _first: int = 0  # its first process, as this computer numbers it
-    _sessions: dict[int, int] = field(
-        default_factory=dict, repr=False
-    )  # process → its session, when last seen
 
     @property
     def link(self) -> Link:
@@ -96,23 +93,13 @@ class Host:
         """The end of what it said while booting."""
         return "\n".join(self.console.read_text(errors="replace").splitlines()[-5:])
 
-    def limit_cpu(self, cores: float | None) -> None:
-        """Let it have so many cores; None: as many as there are."""
-        self.cgroups.limit_cpu(self._group, cores)
-
     def used_cpu_s(self) -> float:
         """The CPU seconds that it has used."""
         return self.cgroups.used_cpu_s(self._group)
 
-    def used_memory_mib(self) -> float:
-        """The memory that it takes now."""
-        return self.cgroups.used_memory_mib(self._group)
-
-    def session_begun(self) -> bool:
-        """Whether something was started that stands by itself since the last time: a login, an agent, a program."""
-        known = set(self._sessions.values())
-        self._sessions = {pid: self._sessions.get(pid) or _session_of(pid) for pid in self.processes()}
-        return not set(self._sessions.values()) <= known | {0}
+    def is_limited(self) -> bool:
+        """Whether it is held to its share of the CPU now, its credit being used up."""
+        return self.cgroups.is_limited(self._group)
 
     def kill_sessions(self) -> int:
         """Kill what came by ssh, and spare what came with the boot; gives how many processes that were."""
@@ -149,8 +136,7 @@ class Host:
 
     def processes(self) -> set[int]:
         """Its processes, as this computer numbers them."""
-        listed = (door.read_text() for door in self.cgroups.doors(self._group)[:1] if door.exists())
-        return {int(pid) for text in listed for pid in text.split()}
+        return self.cgroups.processes(self._group)
 
     def end_processes(self) -> None:
         """Kill all its processes and wait until they are gone."""
@@ -215,14 +201,6 @@ def _came_by_ssh(pid: int) -> bool:
         and not any(each.startswith(_BOOT_MARK) for each in environment.split(b"\0"))
         and _number_inside(pid) > 1
     )
-
-
-def _session_of(pid: int) -> int:
-    """The session that a process belongs to; 0: it has ended."""
-    try:
-        return os.getsid(pid)
-    except ProcessLookupError:
-        return 0
 
 
 def _number_inside(pid: int) -> int:

@@ -1,10 +1,9 @@
-"""An instance of the API together with the host that is it: boots, earns and spends credit, has a metadata service."""
+"""An instance of the API together with the host that is it: boots, is held to its share, has a metadata service."""
 
 from __future__ import annotations
 
 import base64
 import gzip
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,11 +13,11 @@ from typing import Any
 
 from mlcd.emulate.api.world import World, facts_of
 from mlcd.emulate.cgroups import Cgroups
-from mlcd.emulate.credits import CpuCredit
 from mlcd.emulate.host import Host, Order
 from mlcd.emulate.metadata import MetadataService, Served, Tree, notice_tree
 from mlcd.emulate.place import Place
 from mlcd.emulate.scale import host_size
+from mlcd.emulate.shares import Shares
 
 _GZIP = b"\x1f\x8b"
 _DEFAULT_DISK_GIB = 8
@@ -30,12 +29,10 @@ class Machine:
 
     instance: Any  # moto's
     host: Host
-    credit: CpuCredit = field(default_factory=CpuCredit)
-    slowed: float = 1.0  # its share is divided by this
+    shares: Shares
     reclaim_at: float | None = None  # when a spot instance is taken away, in seconds since 1970
     faults: dict[str, str] = field(default_factory=dict)  # in force: kind → how much
     _metadata: Served | None = None
-    _cores: float | None = None  # what its CPU is limited to
 
     @property
     def id(self) -> str:
@@ -54,34 +51,20 @@ class Machine:
             self._tree, lambda: self.instance.metadata_options.http_tokens == "required"
         )
         self._metadata = Served(service, self.host.link.namespace)
+        self.shares.hold(self.id, self.host.order.size.cores)
 
     def remove(self) -> None:
         """End the host and remove all of it."""
         self.host.end_processes()
+        self.shares.forget(self.id)
         if self._metadata:
             self._metadata.close()
             self._metadata = None
         self.host.remove()
 
-    def tick(self, now: float) -> None:
-        """Spend and earn credit, and hold the host to its share."""
-        host = self.host
-        credit = self.credit.after(host.used_cpu_s(), now, host.order.size.cores, host.used_memory_mib())
-        self.credit = credit.anew() if host.session_begun() else credit
-        self.apply_share()
-
     def slow_down(self, factor: float) -> None:
         """Divide its share; no credit makes up for that."""
-        self.slowed = factor
-        self.apply_share()
-
-    def apply_share(self) -> None:
-        """Limit the host's CPU to what it may take now, where that is not what it took last."""
-        free = self.credit.lifted and self.slowed == 1
-        cores = None if free else self.host.order.size.cores / self.slowed
-        if cores != self._cores:
-            self.host.limit_cpu(cores)
-            self._cores = cores
+        self.shares.hold(self.id, self.host.order.size.cores, factor)
 
     def _tree(self) -> Tree:
         """What the metadata service tells this host."""
@@ -111,6 +94,7 @@ def build_machine(
     world: World,
     place: Place,
     cgroups: Cgroups,
+    shares: Shares,
     private: Sequence[Path],
     vcpus_per_core: float,
 ) -> Machine:
@@ -123,7 +107,7 @@ def build_machine(
         keys=world.public_keys(instance),
         user_data=_user_data(instance),
     )
-    return Machine(instance, Host(place, order, cgroups, private), CpuCredit(seen_at=time.monotonic()))
+    return Machine(instance, Host(place, order, cgroups, private), shares)
 
 
 def _disk_gib(instance: Any) -> int:

@@ -22,13 +22,13 @@ from mlcd.emulate.cleaning import remove_traces
 from mlcd.emulate.image import python_needs, write_image
 from mlcd.emulate.network import gateway_of, make_switch
 from mlcd.emulate.place import Place, State, write_state
+from mlcd.emulate.shares import Shares
 from mlcd.errors import MlcdError
 
 if TYPE_CHECKING:
     from mlcd.emulate.supervisor import Supervisor
 
-_NICENESS = -10  # the hosts' shares are kept by this process: it must get its turn on a busy computer
-_SWITCH_S = 0.0005  # many small files are read for the shares, each with a wait for other threads
+_NICENESS = -10  # hosts boot and end by this process: it must get its turn on a busy computer
 _MOTO = {  # read by moto when it is imported
     "MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION": "true",
     "MOTO_ENABLE_AMI_VALIDATION": "true",
@@ -41,7 +41,6 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     os.environ.update(_MOTO)
     os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
-    sys.setswitchinterval(_SWITCH_S)
     place = Place(given.name, Path(given.folder))
     try:
         network = make_switch(place, IPv4Network(given.network) if given.network else None)
@@ -75,7 +74,13 @@ def _serve(place: Place, network: IPv4Network, given: Any) -> Supervisor:
     keys = Keys(f"AKIAEMULATED{secrets.token_hex(4).upper()}", secrets.token_urlsafe(32))
     private = [Path(each) for each in given.private]
     supervisor = Supervisor(
-        place, world, open_cgroups(place.cgroup), given.vcpus_per_core, private, given.owner
+        place,
+        world,
+        open_cgroups(place.cgroup),
+        Shares(place.cgroup),
+        given.vcpus_per_core,
+        private,
+        given.owner,
     )
     front = Front(world, faults, Quotas(given.vcpus), keys, supervisor.console)
     front.open_region(given.region)

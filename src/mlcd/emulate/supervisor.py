@@ -23,6 +23,7 @@ from mlcd.emulate.cgroups import Cgroups
 from mlcd.emulate.host import BOOTS_AGAIN, POWERED_OFF
 from mlcd.emulate.machine import Machine, build_machine
 from mlcd.emulate.place import Place
+from mlcd.emulate.shares import Shares
 from mlcd.errors import CloudError
 
 STEP_S = 0.1
@@ -37,6 +38,7 @@ class Supervisor:
     place: Place
     world: World
     cgroups: Cgroups
+    shares: Shares
     vcpus_per_core: float
     private: Sequence[Path] = ()
     owner: int = 0  # a process that the emulation does not outlive; 0: none
@@ -48,13 +50,11 @@ class Supervisor:
 
     def run(self) -> None:
         """Keep both sides alike until told to end, or until the owner has; then remove every host."""
-        shares = threading.Thread(target=self._keep_shares, name="shares", daemon=True)
-        shares.start()
         while not self.ending.wait(STEP_S) and self._owned():
             self.step()
         self.ending.set()
-        shares.join()
         self.remove_all()
+        self.shares.close()
 
     def step(self) -> None:
         """Look once at both sides."""
@@ -83,21 +83,12 @@ class Supervisor:
         file = machine.host.console if machine else None
         return file.read_text(errors="replace") if file and file.exists() else ""
 
-    def _keep_shares(self) -> None:
-        """Hold every host to its share, whatever else there is to do: what a training shows depends on it."""
-        while not self.ending.wait(STEP_S):
-            for machine in [each for each in list(self.machines.values()) if each.id not in self._starting]:
-                try:
-                    machine.tick(time.monotonic())
-                except (CloudError, OSError) as error:
-                    _LOG.info("%s cannot be held to its share: %s", machine.id, error)  # it is about to go
-
     def _owned(self) -> bool:
         return not self.owner or Path(f"/proc/{self.owner}").exists()
 
     def _start(self, instance: Any) -> None:
         machine = build_machine(
-            instance, self.world, self.place, self.cgroups, self.private, self.vcpus_per_core
+            instance, self.world, self.place, self.cgroups, self.shares, self.private, self.vcpus_per_core
         )
         self.machines[instance.id] = machine
         self._starting[instance.id] = self._workers.submit(machine.start)
