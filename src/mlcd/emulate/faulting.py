@@ -95,14 +95,14 @@ class Faulting:
     def status(self) -> dict[str, Any]:
         """The hosts, and what is wrong on purpose."""
         return {
-            "hosts": [_told(each) for each in self._supervisor.machines.values()],
+            "hosts": [_told(each) for each in list(self._supervisor.machines.values())],
             "no_capacity": sorted(self._faults.full),
             "throttled": {name: share for name, share in self._faults.throttled.items() if share},
             "denied": sorted(self._faults.denied),
         }
 
     def _machine(self, target: str) -> Machine:
-        machines = self._supervisor.machines.values()
+        machines = list(self._supervisor.machines.values())
         for machine in machines:
             if target in (machine.id, machine.address):
                 return machine
