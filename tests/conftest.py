@@ -13,6 +13,7 @@ ONE_CLUSTER = (
 )  # a Ray cluster takes long to start: all tests of this folder share one
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spread the tests that train or kill processes evenly over the run, each for whichever worker is free.
 

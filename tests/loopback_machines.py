@@ -221,6 +221,7 @@ def open_door(folder: Path) -> Iterator[Door]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    (folder / "home").mkdir()  # the start files of whoever runs the tests may take longer than what is tested
     (folder / "config").write_text(_CONFIG.format(folder=folder, port=port))
     if os.geteuid() == 0:  # where its unprivileged part lives
         Path("/run/sshd").mkdir(parents=True, exist_ok=True)
@@ -260,6 +261,7 @@ PidFile none
 PrintMotd no
 MaxStartups 100
 MaxSessions 100
+SetEnv HOME={folder}/home
 PermitRootLogin prohibit-password
 Subsystem sftp internal-sftp
 """
