@@ -175,7 +175,8 @@ class _Bucket:
 def _cpu_seconds(pid: int) -> float:
     """CPU time of all threads of a process, to the nanosecond."""
     total = 0
-    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        with suppress(OSError, ValueError, IndexError):
-            total += int(file.read_text().split()[0])
+    with suppress(OSError):  # it has ended
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError, ValueError, IndexError):
+                total += int((thread / "schedstat").read_text().split()[0])
     return total / 1e9
