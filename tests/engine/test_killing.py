@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -18,6 +19,7 @@ import pytest
 
 from mlcd.api import Client, at_rest
 from mlcd.core.run import JobState
+from mlcd.engine import control
 from mlcd.engine.desk import job_folder
 from mlcd.store import Store
 from small_jobs import PROGRAM, MakeJob
@@ -153,6 +155,22 @@ def test_a_controller_that_was_killed_while_it_started_holds_nobody_up(
     assert len(controllers_of(job_id)) == 1
     starting.communicate()
     assert list(client.follow(job_id))[-1].record.state is JobState.PLANNED
+
+
+def test_a_dying_controller_that_looks_alive_for_a_moment_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between taking the signal and beginning to exit a process shows neither; on a busy computer that may last."""
+    looks = iter([None])  # dying at the first look, alive at all later ones
+    monkeypatch.setattr(control, "started_seconds", lambda pid: next(looks, 1.0))
+    with (tmp_path / "starting.lock").open("w+b") as held, (tmp_path / "starting.lock").open("a+b") as lock:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        held.write(b"4711")
+        held.flush()
+        release = threading.Timer(2 * control.SURE_SECONDS, fcntl.flock, (held, fcntl.LOCK_UN))
+        release.start()
+        assert control._locked(lock)
+        release.join()
 
 
 def controllers_of(job_id: str) -> list[int]:

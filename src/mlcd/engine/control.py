@@ -25,6 +25,7 @@ LOCK_SECONDS = 0.01  # between two looks at a lock that is about to be free
 SURE_SECONDS = (
     0.2  # after which a process that still seems to live does: one that was killed shows it with a delay
 )
+DEATH_SECONDS = 60.0  # the longest that a killed process is waited for
 # The search's matrices are small: more threads only take cores from a training on this computer. Programs get their own number.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 SILENT_SECONDS = 30.0  # on another host only its beat tells that a controller lives
@@ -98,21 +99,26 @@ def start_controller(settings: Settings, record: JobRecord) -> None:
 def _locked(lock: BinaryIO) -> bool:
     """Take the lock; False: its holder, who has written its process down, is starting a controller.
 
-    One that was just killed holds it until the kernel has taken its memory back: that is waited for.
+    One that was just killed holds it until the kernel has taken its memory back: that is waited for. Between the kill
+    and its end such a process can look alive for a moment, so one that was seen dying once is not taken for alive.
     """
-    began = time.monotonic()
+    began, dying = time.monotonic(), False
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            lock.seek(0)
-            holder = int(lock.read() or 0)
-            lives = holder == 0 or started_seconds(holder) is not None
-            if lives and time.monotonic() - began > SURE_SECONDS:
+            dying = dying or _holder_is_dying(lock)
+            if time.monotonic() - began > (DEATH_SECONDS if dying else SURE_SECONDS):
                 return False
             time.sleep(LOCK_SECONDS)
         else:
             return True
+
+
+def _holder_is_dying(lock: BinaryIO) -> bool:
+    lock.seek(0)
+    holder = int(lock.read() or 0)
+    return holder != 0 and started_seconds(holder) is None
 
 
 def _this_process() -> Controller:
