@@ -1,9 +1,11 @@
-"""Stopping says what is lost, resuming says where it begins, and probes side by side are all seen."""
+"""Stopping says what is lost and rents nothing more, resuming says where it begins, and probes side by side are all seen."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from mlcd.api import Client
 from mlcd.core.run import JobState
 from mlcd.core.view import JobView
 from mlcd.reporting.stopping import goes_on_from, stopping_loses
+from mlcd.store import Store
 from small_jobs import MakeJob
 
 SAVES_NOTHING = """
@@ -72,3 +75,34 @@ def test_two_probes_side_by_side_are_both_seen(client: Client, make_job: MakeJob
     assert "2 probes at work" in stopping_loses(view)
     client.stop(job_id)
     wait_for(client, job_id, lambda seen: seen.record.state is JobState.STOPPED)
+
+
+TRACE = """\
+workload,instance,nodes,throughput,usd_per_node_hour,status
+net,small,1,100,1.0,ok
+net,big,1,300,2.0,ok
+"""
+
+
+@pytest.fixture
+def replayed(client: Client, tmp_path: Path) -> str:
+    """A job with two deployments to try, on a clock that jumps."""
+    (tmp_path / "trace.csv").write_text(TRACE)
+    job = {"name": "net", "run": "true", "work": {"samples": 1e6}, "goal": "fastest", "search": "exhaustive"}
+    options = {"trace": str(tmp_path / "trace.csv"), "workload": "net"}
+    return client.submit(client.load(job), cloud="replay", cloud_options=options)
+
+
+def test_a_stop_asked_for_while_a_probe_ends_rents_nothing_more(
+    client: Client, replayed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = Store.finish_probe
+
+    def ask_and_book(store: Store, *facts: Any) -> None:
+        store.change_job(replayed, stop_asked=True)
+        book(store, *facts)
+
+    monkeypatch.setattr(Store, "finish_probe", ask_and_book)
+    view = client.drive(replayed)
+    assert view.record.state is JobState.STOPPED, view.record.error
+    assert len(view.trials) == len(client.store.tasks(replayed)) == 1
