@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from mlcd.api import Client
+from mlcd.core.machines import Deployment
 from mlcd.core.run import JobState
+from mlcd.core.study import Stop, Study
+from mlcd.core.task import TaskKind
 from mlcd.core.view import JobView
 from mlcd.reporting.stopping import goes_on_from, stopping_loses
+from mlcd.search.baselines import ExhaustiveSearch
 from mlcd.store import Store
 from small_jobs import MakeJob
 
@@ -106,3 +110,37 @@ def test_a_stop_asked_for_while_a_probe_ends_rents_nothing_more(
     view = client.drive(replayed)
     assert view.record.state is JobState.STOPPED, view.record.error
     assert len(view.trials) == len(client.store.tasks(replayed)) == 1
+
+
+def test_a_stop_asked_for_while_the_search_thinks_rents_nothing(
+    client: Client, replayed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    think = ExhaustiveSearch.suggest
+
+    def ask_and_think(search: ExhaustiveSearch, study: Study) -> Deployment | Stop:
+        client.store.change_job(replayed, stop_asked=True)
+        return think(search, study)
+
+    monkeypatch.setattr(ExhaustiveSearch, "suggest", ask_and_think)
+    view = client.drive(replayed)
+    assert view.record.state is JobState.STOPPED, view.record.error
+    assert client.store.tasks(replayed) == []
+
+
+def test_a_stop_asked_for_while_a_training_moves_rents_nothing_more(
+    client: Client, replayed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slower = client.drive(replayed).trials[0].deployment
+    end = Store.end_task
+
+    def ask_and_end(store: Store, *facts: Any) -> None:
+        store.change_job(replayed, stop_asked=True)
+        end(store, *facts)
+
+    monkeypatch.setattr(Store, "end_task", ask_and_end)
+    client.store.change_job(replayed, confirmed=True, move_asked=slower)
+    view = client.drive(replayed)
+    assert view.record.state is JobState.STOPPED, view.record.error
+    trained = [task for task in client.store.tasks(replayed) if task.kind is TaskKind.TRAINING]
+    assert len(view.run.attempts) == len(trained) == 1
+    assert view.record.deployment == slower  # where a resumed training goes on
