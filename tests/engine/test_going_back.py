@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 
 from mlcd.api import Client
+from mlcd.core.machines import Deployment
 from mlcd.core.progress import Point, Progress
 from mlcd.core.run import AttemptEnd, JobState
-from mlcd.core.task import TaskState, TaskStatus
+from mlcd.core.task import TaskKind, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind
 from mlcd.core.view import JobView
-from mlcd.engine.desk import job_folder
+from mlcd.engine.control import controlling
+from mlcd.engine.controller import open_cloud
+from mlcd.engine.desk import Desk, job_folder
 from mlcd.engine.judging import fails_to_start
+from mlcd.engine.tasks import checkpoint_folder
 from mlcd.worker.checkpoints import (
     Facts,
     accept_all,
@@ -124,6 +128,29 @@ def made(root: Path, samples: float) -> Path:
     partial = begin(root)
     (partial / "state").write_text(str(samples))
     return commit(partial, Facts(samples))
+
+
+@pytest.mark.parametrize(
+    ("carries", "reason"), [(True, FailureKind.NOT_LOADED), (False, FailureKind.CRASHED)]
+)
+def test_a_probe_that_is_taken_over_blames_a_checkpoint_only_if_it_carries_the_training(
+    client: Client, make_job: MakeJob, carries: bool, reason: FailureKind
+) -> None:
+    job_id = client.submit(client.load(make_job("raise SystemExit(1)")))
+    for samples in (10.0, 20.0):
+        made(checkpoint_folder(job_folder(client.settings, job_id)), samples)
+    cloud = open_cloud(client.settings, client.store.job(job_id))
+    offer = next(offer for offer in cloud.offers() if offer.name == "local-1c")
+    with controlling(client.store, job_id) as token:
+        assert token is not None
+        desk = Desk(client.store, cloud, client.settings, job_id, token, {})
+        desk.intend(TaskKind.PROBE, Deployment(offer, 1), carries)  # and then this controller dies
+    cloud.close()
+    first = client.drive(job_id).trials[0]
+    assert first.failure is not None
+    assert first.failure.reason is reason
+    told = [event.message for event in client.store.events(job_id)]
+    assert any("going back" in text for text in told) is carries
 
 
 def test_a_refused_checkpoint_is_not_the_newest_and_does_not_count_among_those_kept(tmp_path: Path) -> None:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import stories
 from mlcd.api import Client
+from mlcd.core.clock import VirtualClock
 from mlcd.core.job import Job, ProbeSettings, ProgressSettings
+from mlcd.core.machines import Deployment
 from mlcd.core.progress import Point, Progress
 from mlcd.core.run import AttemptEnd, JobState
-from mlcd.core.task import Task, TaskKind, TaskState, TaskStatus
+from mlcd.core.study import ProbeTime
+from mlcd.core.task import Handle, Task, TaskKind, TaskState, TaskStatus
 from mlcd.core.view import JobView
+from mlcd.engine.control import controlling
+from mlcd.engine.desk import Desk
 from mlcd.engine.hanging import (
     SignsOfLife,
     hang_limit,
@@ -22,6 +30,10 @@ from mlcd.engine.hanging import (
     no_step_seconds,
     unusual_pause,
 )
+from mlcd.engine.training import Training
+from mlcd.errors import TaskFailedError
+from mlcd.settings import Settings
+from mlcd.store import open_store
 from small_jobs import MakeJob
 
 TASK = Task("t1", "j1", TaskKind.TRAINING, "command", "python train.py", samples=10_000)
@@ -96,6 +108,51 @@ def test_a_new_line_in_the_log_is_a_sign_of_life() -> None:
     assert signs.silent_seconds(at(6), 150.0) == 40.0
     assert signs.silent_seconds(at(6, log="validating 1/10"), 160.0) == 0.0
     assert signs.silent_seconds(at(6, log="validating 1/10"), 161.0) == 1.0
+
+
+class HangingCloud:
+    """On a clock that jumps: every program makes three steps, hangs, and leaves no checkpoint."""
+
+    name = "local"
+    poll_seconds = 60.0
+    ending_seconds = 0.0
+    start_seconds = 0.0
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(stories.SUBMITTED)
+        self._launched: dict[Handle, float] = {}
+        self._stopped: dict[Handle, float] = {}
+
+    def expected_probe(self, _measuring_seconds: float) -> ProbeTime:
+        return ProbeTime()
+
+    def launch(self, task: Task, _where: Deployment, _secrets: Mapping[str, str]) -> Handle:
+        self._launched[task.id] = self.clock.now()
+        return task.id
+
+    def status(self, handle: Handle) -> TaskStatus:
+        began, ended_at = self._launched[handle], self._stopped.get(handle)
+        seen = tuple(Point(at, at, 256.0 * at) for at in (1.0, 2.0, 3.0) if at <= self.clock.now() - began)
+        state = TaskState.RUNNING if ended_at is None else TaskState.STOPPED
+        return TaskStatus(state, Progress(seen), started_at=began, running_at=began, ended_at=ended_at)
+
+    def stop(self, handle: Handle) -> None:
+        self._stopped[handle] = self.clock.now()
+
+
+def test_a_training_that_hangs_twice_at_the_same_step_is_given_up(tmp_path: Path) -> None:
+    store, settings = open_store(f"sqlite:///{tmp_path / 'mlcd.db'}"), Settings(home=tmp_path)
+    record = stories.record(JobState.TRAINING, confirmed=True)
+    store.add_job(record)
+    with controlling(store, record.id) as token:
+        assert token is not None
+        desk = Desk(store, HangingCloud(), settings, record.id, token, {})  # type: ignore[arg-type]  # sells nothing
+        with pytest.raises(TaskFailedError, match="failed 2 times; the last: no step for too long"):
+            Training(desk).run()
+    first, second = store.attempts(record.id)
+    assert first.samples == second.samples == 768.0
+    assert second.longest_pause_seconds > first.longest_pause_seconds  # it was given longer
+    store.close()
 
 
 HANGS_ONCE = """

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import psutil
 import pytest
 
 from mlcd.api import Client, at_rest
+from mlcd.clouds.tasks.processes import started_seconds
 from mlcd.core.run import JobState
 from mlcd.engine import control
 from mlcd.engine.desk import job_folder
@@ -171,6 +173,37 @@ def test_a_dying_controller_that_looks_alive_for_a_moment_is_waited_for(
         release.start()
         assert control._locked(lock)
         release.join()
+
+
+def test_a_controller_killed_this_very_moment_is_not_taken_for_alive(
+    client: Client, make_job: MakeJob, dying: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = client.submit(client.load(make_job()))
+    with control.controlling(client.store, job_id):
+        mine = client.store.job(job_id).controller
+    born_at = started_seconds(dying.pid)
+    assert mine is not None
+    assert born_at is not None
+    theirs = replace(mine, pid=dying.pid, born_at=born_at)
+    assert client.store.take_control(job_id, theirs, may_replace=lambda _: False) is not None
+
+    def die(_seconds: float) -> None:
+        dying.kill()
+        dying.wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "sleep", die)  # its death shows between two looks
+        client.start(job_id)
+    assert len(controllers_of(job_id)) == 1
+    assert list(client.follow(job_id))[-1].record.state is JobState.PLANNED
+
+
+@pytest.fixture
+def dying() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that lives until it is killed."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
 
 
 def controllers_of(job_id: str) -> list[int]:

@@ -105,6 +105,28 @@ def test_without_any_checkpoint_from_before_none_is_left(tmp_path: Path) -> None
     assert checkpoints.complete_checkpoints(tmp_path) == []
 
 
+def test_a_checkpoint_at_the_first_nan_is_not_kept(tmp_path: Path) -> None:
+    for samples in (10, 25):
+        save(tmp_path, samples)
+    with only_checkpoints_before(tmp_path, 25.0):
+        save(tmp_path, 30)
+        checkpoints.prune(tmp_path, keep=2)
+    assert [each.facts.samples for each in checkpoints.complete_checkpoints(tmp_path)] == [10]
+
+
+def test_a_checkpoint_that_was_set_aside_is_not_the_one_kept_from_before(tmp_path: Path) -> None:
+    for samples in (10, 20):
+        save(tmp_path, samples)
+    checkpoints.refuse(checkpoints.complete_checkpoints(tmp_path)[0], "t2")
+    with only_checkpoints_before(tmp_path, 25.0):
+        for samples in (30, 40):
+            save(tmp_path, samples)
+        checkpoints.prune(tmp_path, keep=2)
+    newest = checkpoints.newest_intact(tmp_path)
+    assert newest is not None
+    assert newest.facts.samples == 10
+
+
 PROGRAM = """
 import math, os, time
 import mlcd

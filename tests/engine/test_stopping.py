@@ -1,16 +1,23 @@
-"""Stopping says what is lost, resuming says where it begins, and probes side by side are all seen."""
+"""Stopping says what is lost and rents nothing more, resuming says where it begins, and probes side by side are all seen."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mlcd.api import Client
+from mlcd.core.machines import Deployment
 from mlcd.core.run import JobState
+from mlcd.core.study import Stop, Study
+from mlcd.core.task import TaskKind
 from mlcd.core.view import JobView
 from mlcd.reporting.stopping import goes_on_from, stopping_loses
+from mlcd.search.baselines import ExhaustiveSearch
+from mlcd.store import Store
 from small_jobs import MakeJob
 
 SAVES_NOTHING = """
@@ -72,3 +79,68 @@ def test_two_probes_side_by_side_are_both_seen(client: Client, make_job: MakeJob
     assert "2 probes at work" in stopping_loses(view)
     client.stop(job_id)
     wait_for(client, job_id, lambda seen: seen.record.state is JobState.STOPPED)
+
+
+TRACE = """\
+workload,instance,nodes,throughput,usd_per_node_hour,status
+net,small,1,100,1.0,ok
+net,big,1,300,2.0,ok
+"""
+
+
+@pytest.fixture
+def replayed(client: Client, tmp_path: Path) -> str:
+    """A job with two deployments to try, on a clock that jumps."""
+    (tmp_path / "trace.csv").write_text(TRACE)
+    job = {"name": "net", "run": "true", "work": {"samples": 1e6}, "goal": "fastest", "search": "exhaustive"}
+    options = {"trace": str(tmp_path / "trace.csv"), "workload": "net"}
+    return client.submit(client.load(job), cloud="replay", cloud_options=options)
+
+
+def test_a_stop_asked_for_while_a_probe_ends_rents_nothing_more(
+    client: Client, replayed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = Store.finish_probe
+
+    def ask_and_book(store: Store, *facts: Any) -> None:
+        store.change_job(replayed, stop_asked=True)
+        book(store, *facts)
+
+    monkeypatch.setattr(Store, "finish_probe", ask_and_book)
+    view = client.drive(replayed)
+    assert view.record.state is JobState.STOPPED, view.record.error
+    assert len(view.trials) == len(client.store.tasks(replayed)) == 1
+
+
+def test_a_stop_asked_for_while_the_search_thinks_rents_nothing(
+    client: Client, replayed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    think = ExhaustiveSearch.suggest
+
+    def ask_and_think(search: ExhaustiveSearch, study: Study) -> Deployment | Stop:
+        client.store.change_job(replayed, stop_asked=True)
+        return think(search, study)
+
+    monkeypatch.setattr(ExhaustiveSearch, "suggest", ask_and_think)
+    view = client.drive(replayed)
+    assert view.record.state is JobState.STOPPED, view.record.error
+    assert client.store.tasks(replayed) == []
+
+
+def test_a_stop_asked_for_while_a_training_moves_rents_nothing_more(
+    client: Client, replayed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slower = client.drive(replayed).trials[0].deployment
+    end = Store.end_task
+
+    def ask_and_end(store: Store, *facts: Any) -> None:
+        store.change_job(replayed, stop_asked=True)
+        end(store, *facts)
+
+    monkeypatch.setattr(Store, "end_task", ask_and_end)
+    client.store.change_job(replayed, confirmed=True, move_asked=slower)
+    view = client.drive(replayed)
+    assert view.record.state is JobState.STOPPED, view.record.error
+    trained = [task for task in client.store.tasks(replayed) if task.kind is TaskKind.TRAINING]
+    assert len(view.run.attempts) == len(trained) == 1
+    assert view.record.deployment == slower  # where a resumed training goes on

@@ -120,6 +120,23 @@ def test_with_a_dead_controller_time_and_money_go_on(store: Store, tmp_path: Pat
     assert seen(store, tmp_path, 460.0).spent.usd == pytest.approx(first.usd + second.usd)
 
 
+def save(tmp_path: Path, samples: float) -> None:
+    partial = checkpoints.begin(checkpoint_folder(tmp_path / "jobs" / "j-7f3a"))
+    (partial / "state").write_text("s")
+    checkpoints.commit(partial, checkpoints.Facts(samples))
+
+
+def test_a_checkpoint_that_was_set_aside_is_not_shown_as_saved(store: Store, tmp_path: Path) -> None:
+    store.add_job(stories.record(JobState.STOPPED, confirmed=True))
+    for samples in (1000.0, 2000.0):
+        save(tmp_path, samples)
+    assert seen(store, tmp_path, 9999.0).saved_samples == 2000.0
+    newest = checkpoints.newest_intact(checkpoint_folder(tmp_path / "jobs" / "j-7f3a"))
+    assert newest is not None
+    checkpoints.refuse(newest, "t2")
+    assert seen(store, tmp_path, 9999.0).saved_samples == 1000.0
+
+
 def test_what_is_expected_after_a_stop_is_the_rest_from_the_checkpoint(store: Store, tmp_path: Path) -> None:
     began = stories.search_cost().seconds + 0.5
     record = stories.record(JobState.STOPPED, confirmed=True, ended_at=stories.SUBMITTED + began + 600.0)
@@ -128,9 +145,7 @@ def test_what_is_expected_after_a_stop_is_the_rest_from_the_checkpoint(store: St
     store.put_attempt("j-7f3a", replace(stopped, samples=stories.SAMPLES / 2, samples_per_second=1000.0))
     time, money = gauges_of(seen(store, tmp_path, began + 9999.0))
     assert time.parts["expected"] == pytest.approx(stories.SAMPLES / 1000.0)  # nothing was saved
-    partial = checkpoints.begin(checkpoint_folder(tmp_path / "jobs" / "j-7f3a"))
-    (partial / "state").write_text("s")
-    checkpoints.commit(partial, checkpoints.Facts(stories.SAMPLES / 4))
+    save(tmp_path, stories.SAMPLES / 4)
     time, money = gauges_of(seen(store, tmp_path, began + 9999.0))
     assert time.parts["expected"] == pytest.approx(0.75 * stories.SAMPLES / 1000.0)
     assert money.parts["expected"] == pytest.approx(record.deployment.usd(time.parts["expected"]))

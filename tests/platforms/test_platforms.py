@@ -128,6 +128,16 @@ def test_a_task_without_an_amount_of_work_is_told_none() -> None:
     assert env["MLCD_WORK_SAMPLES"] == "0"
 
 
+@pytest.mark.parametrize(
+    ("samples", "before", "told"),
+    [(10.5, 0.0, "11"), (10.4, 0.0, "11"), (6.5, 4.0, "11"), (10.0000000001, 0.0, "10")],
+)
+def test_a_part_of_a_sample_is_told_as_a_whole_one(samples: float, before: float, told: str) -> None:
+    asked = task(samples=samples, samples_before=before)
+    env = CommandPlatform().processes(asked, deployment(), node())[0].env
+    assert env["MLCD_WORK_SAMPLES"] == told
+
+
 def test_skypilots_names_are_there_too() -> None:
     env = PyTorchPlatform().processes(task(), deployment(2), node(rank=1, nodes=2, gpus=1))[0].env
     assert env["SKYPILOT_NODE_IPS"] == "10.0.0.1\n10.0.0.2"

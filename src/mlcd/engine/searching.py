@@ -57,8 +57,8 @@ class Search:
         while True:
             while len(self.probes) >= self._record.job.search.parallel:
                 self._wait_for_one()
-            self._heed_the_user()
             step = self._suggest()
+            self._heed_the_user()  # who may have asked while a probe ended, or while the strategy was thinking
             if isinstance(step, Deployment):
                 self._begin(step)
             elif self.probes:

@@ -88,7 +88,9 @@ class Training:
         return next((task for task in tasks if task.kind is TaskKind.TRAINING), None)
 
     def _begin(self, record: JobRecord) -> TaskRecord:
-        """Intend the next stretch, unless a limit would be reached before its first step."""
+        """Intend the next stretch, unless the user wants to stop or a limit would be reached before its first step."""
+        if record.stop_asked:
+            raise StopAskedError
         needed, spent = rest_seconds(self.desk, record), self.desk.spent(record)
         held = held_for_stopping(self.desk, record, record.deployment, spent, needed)
         verdict = rental_verdict(record, record.deployment, spent, held + to_first_step(self.desk, record))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from ec2_settings import ec2_settings
+from mlcd.clouds.ec2 import open_cloud
 from mlcd.clouds.ec2.billing import charges
-from mlcd.clouds.ec2.prices import SpotHistory
+from mlcd.clouds.ec2.prices import SPOT_SECONDS, SpotHistory
 from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.remote.files import Spec, State
 from mlcd.core.machines import Deployment, InstanceType, Offer
+from mlcd.core.serial import to_json
 from mlcd.core.task import Task, TaskKind
 
 OFFER = Offer(
@@ -98,3 +103,31 @@ def test_without_a_history_of_its_zone_a_machine_costs_what_it_was_rented_for() 
     assert sum(
         line.usd for line in bill if line.what in ("2 × c5.large", "spot price of the zone")
     ) == pytest.approx(0.4)
+
+
+@pytest.fixture
+def no_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are no credentials, and so AWS cannot be asked."""
+    pytest.importorskip("boto3", reason="pip install 'mlcd[ec2]'")
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.mark.usefixtures("no_account")
+def test_while_aws_cannot_be_asked_a_spot_bill_keeps_to_the_prices_heard_last(tmp_path: Path) -> None:
+    heard = SpotHistory(at=1100.0, since=1000.0, zones={"a": ((500.0, 3.6), (1100.0, 7.2))})
+    cloud = open_cloud(ec2_settings(tmp_path), {})
+    kept = cloud.home / "prices" / "spot-history-us-east-1-c5.large.json"
+    kept.parent.mkdir(parents=True)
+    kept.write_text(to_json(heard))
+    spot = Deployment(replace(OFFER, spot=True, region="us-east-1"), 2)
+    spec = replace(SPEC, deployment=spot, options={"settings": {"disk_gib": 73.0}})
+    zoned = tuple(replace(machine, zone="a", details={"usd_per_hour": "3.6"}) for machine in PAIR)
+    state, now = State(machines=zoned, started_at=1000.0), heard.at + SPOT_SECONDS
+    for _ in range(2):  # AWS refuses, and then is not asked again at once
+        machines, difference = cloud.charges(spec, state, now)[:2]
+        # Two machines, a hundred seconds at a tenth of a cent and the rest at twice that.
+        assert difference.what == "spot price of the zone"
+        assert machines.usd + difference.usd == pytest.approx(2 * (0.1 + SPOT_SECONDS * 0.002))
