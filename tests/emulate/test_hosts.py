@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
 
 from emulated import EmulatedEc2, wait_for
+from mlcd.emulate.cgroups import CgroupsV2
+from mlcd.emulate.host import Host, Order
+from mlcd.emulate.place import Place
+from mlcd.emulate.scale import HostSize
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +45,16 @@ def test_a_terminated_instance_has_no_host(ec2: EmulatedEc2) -> None:
     ec2.boto("ec2").terminate_instances(InstanceIds=[ec2.instance(address)["InstanceId"]])
     wait_for(lambda: not ec2.hosts(), "the host to go")
     assert ec2.ssh(address, "true").returncode == 255
+
+
+@pytest.mark.timeout(60)
+def test_a_host_that_goes_before_its_first_process_is_in_its_group_is_ended(tmp_path: Path) -> None:
+    order = Order("i-1", IPv4Address("10.72.0.4"), 16, HostSize(0.1, 512, 10.0, 256))
+    host = Host(Place("lab", tmp_path), order, CgroupsV2("lab", tmp_path))
+    host._process = subprocess.Popen(["sleep", "600"])
+    assert host.processes() == set()
+    host.end_processes()
+    assert host.ended() is not None
 
 
 def test_user_data_runs_as_root_when_a_host_boots(ec2: EmulatedEc2) -> None:

@@ -139,16 +139,17 @@ class Host:
         return self.cgroups.processes(self._group)
 
     def end_processes(self) -> None:
-        """Kill all its processes and wait until they are gone."""
+        """Kill all its processes and wait until they are gone; the first may not have joined the others yet."""
         patience = time.monotonic() + _PATIENCE_S
-        while left := self.processes():
+        while left := self.processes() | self._unended():
             kill_quietly(left)
-            self.ended()
             if time.monotonic() > patience:
                 raise CloudError(f"Processes of {self.order.instance_id} do not end: {sorted(left)}")
             time.sleep(0.01)
-        if self._process:
-            self._process.wait()
+
+    def _unended(self) -> set[int]:
+        """The process that it boots by, while it runs."""
+        return {self._process.pid} if self._process and self._process.poll() is None else set()
 
     @property
     def _group(self) -> str:
