@@ -13,7 +13,8 @@ import pytest
 
 from emulated import EmulatedEc2, wait_for
 from mlcd.emulate.cgroups import CgroupsV2
-from mlcd.emulate.shares import Held
+from mlcd.emulate.shares import Held, Shares
+from mlcd.errors import CloudError
 
 pytestmark = pytest.mark.slow
 ASKING = """
@@ -47,6 +48,16 @@ def _load(ec2: EmulatedEc2, host: str) -> bool:
     """Use up the credit that the boot has left."""
     ec2.ssh(host, "timeout 1 sh -c 'while :; do :; done'")
     return False
+
+
+def test_a_host_is_refused_but_may_go_when_nobody_holds_it_to_its_share() -> None:
+    shares = Shares("nobody's")
+    shares._process.kill()
+    shares._process.wait()
+    with pytest.raises(CloudError, match="shares"):
+        shares.hold("i-1", 0.1)
+    shares.forget("i-1")
+    shares.close()
 
 
 def test_a_program_that_begins_is_told_from_what_it_starts_itself(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from typing import TextIO
 
 from mlcd.emulate.cgroups import Cgroups, open_cgroups
 from mlcd.emulate.credits import CpuCredit
+from mlcd.errors import CloudError
 
 STEP_S = 0.1
 _PRIORITY = 1  # the lowest in real time: before everything that has none
@@ -43,8 +44,9 @@ class Shares:
         self._tell({"host": host, "cores": cores, "slowed": slowed})
 
     def forget(self, host: str) -> None:
-        """Leave a host alone that is about to go."""
-        self._tell({"host": host})
+        """Leave a host alone that is about to go, whether anyone looks after it or not."""
+        with suppress(CloudError):
+            self._tell({"host": host})
 
     def close(self) -> None:
         """End the process."""
@@ -53,9 +55,12 @@ class Shares:
 
     def _tell(self, what: dict[str, str | float]) -> None:
         assert self._process.stdin is not None
-        with self._lock, suppress(ValueError):  # closed: the emulation is about to end
-            self._process.stdin.write(json.dumps(what) + "\n")
-            self._process.stdin.flush()
+        try:
+            with self._lock:
+                self._process.stdin.write(json.dumps(what) + "\n")
+                self._process.stdin.flush()
+        except (BrokenPipeError, ValueError) as error:  # it was killed, or closed
+            raise CloudError("Nobody holds the hosts to their shares of the CPU any more.") from error
 
 
 @dataclass
