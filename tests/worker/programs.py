@@ -13,6 +13,8 @@ from pathlib import Path
 
 from mlcd.worker import write_bundle
 
+PATIENCE_S = 500.0  # on a busy computer a training gets a small part of a core; a test as a whole has 600 s
+
 
 def start(
     program: str, folder: Path, python: str = sys.executable, **variables: object
@@ -41,7 +43,7 @@ def start(
     )
 
 
-def finish(process: subprocess.Popen[str], seconds: float = 120.0) -> str:
+def finish(process: subprocess.Popen[str], seconds: float = PATIENCE_S) -> str:
     """What the program printed; it must end by itself and well."""
     try:
         output, _ = process.communicate(timeout=seconds)
@@ -51,7 +53,7 @@ def finish(process: subprocess.Popen[str], seconds: float = 120.0) -> str:
     return output
 
 
-def wait_for(what: Callable[[], bool], seconds: float = 90.0) -> None:
+def wait_for(what: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
     """Return once it is so."""
     deadline = time.monotonic() + seconds
     while not what():
