@@ -32,6 +32,23 @@ class Refusal(StrEnum):
     CLOUD = "cloud"  # the cloud or the way to its machines failed: it may go better elsewhere, or later
 
 
+class EndCause(StrEnum):
+    """Why a task ended. Decisions read this; `TaskStatus.reason` says it in words, for people only."""
+
+    COMPLETED = "completed"  # the program ended by itself, and well
+    CRASHED = "crashed"  # the program or its `setup` failed
+    OUT_OF_MEMORY = "out of memory"
+    DISK_FULL = "disk full"
+    STOPPED = "stopped"  # somebody asked for it
+    TIME_LIMIT = "time limit"  # the task's `max_seconds` are over
+    SPOT_NOTICE = "spot notice"  # the machine is taken back, and the cloud said so beforehand
+    NODE_LOST = "node lost"  # a machine is gone or does not answer, or its program was killed from outside
+    RUNNER_LOST = "runner lost"  # the task runner is gone, or the cloud knows nothing of the task
+    NO_CAPACITY = "no capacity"  # not enough machines of this kind now
+    REFUSED = "refused"  # settings, rights or the account must change first: asking again changes nothing
+    CLOUD_FAILED = "cloud failed"  # the cloud, the way to its machines or mlcd failed: later it may go better
+
+
 class TaskState(StrEnum):
     """See the life cycle above."""
 
@@ -129,11 +146,41 @@ class TaskStatus:
     notes: tuple[str, ...] = ()  # what happened on the way that is worth telling, oldest first
     refused: Refusal | None = None  # why it was not started, where it is no fault of the program
     hint: str = ""  # what to do about that
+    cause: EndCause | None = None  # why it ended, for decisions; None: it has not ended
+
+    def __post_init__(self) -> None:
+        if self.cause is None and self.state.ended:
+            object.__setattr__(self, "cause", _cause_in_words(self.state, self.refused, self.reason))
 
     @property
     def usd(self) -> float:
         """Money so far; nothing while it uses what an earlier task has paid for."""
         return max(0.0, sum(charge.usd for charge in self.charges))
+
+
+def _cause_in_words(state: TaskState, refused: Refusal | None, reason: str) -> EndCause:
+    """The cause of a status whose cloud does not name one yet."""
+    if state is TaskState.SUCCEEDED:
+        return EndCause.COMPLETED
+    if state is TaskState.STOPPED:
+        return EndCause.TIME_LIMIT if "time limit" in reason else EndCause.STOPPED
+    if state is TaskState.LOST:
+        notice = reason.startswith(("spot notice", "its machine was told to go"))
+        return EndCause.SPOT_NOTICE if notice else EndCause.NODE_LOST
+    if reason.startswith("no capacity"):
+        return EndCause.NO_CAPACITY
+    if refused is not None:
+        return _CAUSES[refused]
+    if "no space left" in reason:
+        return EndCause.DISK_FULL
+    return EndCause.OUT_OF_MEMORY if "out of memory" in reason.lower() else EndCause.CRASHED
+
+
+_CAUSES = {
+    Refusal.NO_CAPACITY: EndCause.NO_CAPACITY,
+    Refusal.USER: EndCause.REFUSED,
+    Refusal.CLOUD: EndCause.CLOUD_FAILED,
+}
 
 
 @dataclass(frozen=True)
