@@ -20,8 +20,8 @@ from mlcd.core.progress import Point, Progress
 from mlcd.core.study import Study
 from mlcd.core.task import TaskState, TaskStatus
 from mlcd.core.trial import Measurement, Trial
-from mlcd.engine.judging import judge_probe, probe_phases
-from mlcd.engine.searching import learnt_start
+from mlcd.engine.probe_result import judge_probe, probe_phases
+from mlcd.engine.search import learnt_start
 from mlcd.forecast.whole import forecast_training
 
 HERE = Deployment(Offer("local", InstanceType("local-1c"), 0.0, 1), 1)

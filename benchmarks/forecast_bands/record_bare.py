@@ -28,7 +28,7 @@ from mlcd.clouds.progress_files import ProgressReader  # noqa: E402  # not insta
 from mlcd.core.job import ProbeSettings  # noqa: E402
 from mlcd.core.progress import Point  # noqa: E402
 from mlcd.core.task import TaskState, TaskStatus  # noqa: E402
-from mlcd.engine.judging import judge_probe, probe_phases  # noqa: E402
+from mlcd.engine.probe_result import judge_probe, probe_phases  # noqa: E402
 
 SETTINGS = ProbeSettings(max_seconds=10)
 TRAINING_SECONDS = (20, 40, 25)

@@ -35,18 +35,18 @@ from mlcd.core.scripts import missing_script
 from mlcd.core.task import TaskFolder
 from mlcd.core.units import parse_duration, parse_moment
 from mlcd.core.view import Check, JobStory, JobView, Stray
+from mlcd.engine.archive import zip_folder
+from mlcd.engine.context import job_folder, work_of
 from mlcd.engine.control import alive, start_controller, surely_alive
 from mlcd.engine.controller import drive
-from mlcd.engine.desk import job_folder, work_of
-from mlcd.engine.listing import list_jobs, list_lessons
-from mlcd.engine.packing import zip_folder
-from mlcd.engine.reading_logs import log_page, task_with_log
-from mlcd.engine.searching import searcher_for
+from mlcd.engine.lists import list_jobs, list_lessons
+from mlcd.engine.logs import log_page, task_with_log
+from mlcd.engine.search import searcher_for
 from mlcd.engine.secrets import keep_secrets, read_secrets, redact
 from mlcd.engine.spaces import find_deployment, space_on
-from mlcd.engine.sweeping import sweep
+from mlcd.engine.sweep import sweep
 from mlcd.engine.tasks import task_folder
-from mlcd.engine.viewing import story_of, view_of
+from mlcd.engine.views import story_of, view_of
 from mlcd.errors import CloudError, InvalidJobError, MlcdError, NotFoundError, TaskFailedError, UserError
 from mlcd.forecast.curves import Price
 from mlcd.reporting import write_report

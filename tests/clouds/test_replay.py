@@ -14,7 +14,7 @@ from mlcd.core.job import ProbeSettings
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Handle, Task, TaskKind, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement
-from mlcd.engine.judging import judge_probe
+from mlcd.engine.probe_result import judge_probe
 from mlcd.errors import CloudError, NoCapacityError, NotFoundError, UserError
 from mlcd.settings import Settings
 from mlcd.testing import CloudContract

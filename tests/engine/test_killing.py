@@ -22,7 +22,7 @@ from mlcd.api import Client, at_rest
 from mlcd.clouds.tasks.processes import started_seconds
 from mlcd.core.run import JobState
 from mlcd.engine import control
-from mlcd.engine.desk import job_folder
+from mlcd.engine.context import job_folder
 from mlcd.store import Store
 from small_jobs import PROGRAM, MakeJob
 

@@ -14,7 +14,7 @@ from mlcd.core.run import AttemptEnd, JobState
 from mlcd.core.task import TaskKind
 from mlcd.core.trial import Failure, FailureKind
 from mlcd.core.view import JobView
-from mlcd.engine.desk import job_folder
+from mlcd.engine.context import job_folder
 from mlcd.errors import InvalidJobError, NotFoundError, UserError
 from small_jobs import PROGRAM, MakeJob
 

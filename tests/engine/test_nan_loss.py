@@ -14,7 +14,7 @@ from mlcd.core.job import Direction, Target
 from mlcd.core.progress import MetricPoint, Point, Progress
 from mlcd.core.run import AttemptEnd, JobState
 from mlcd.core.view import JobView
-from mlcd.engine.desk import job_folder
+from mlcd.engine.context import job_folder
 from mlcd.engine.nan_loss import AFTER_NAN, nan_loss, only_checkpoints_before, samples_before_nan
 from mlcd.engine.tasks import carried_samples, checkpoint_folder
 from mlcd.web.wire import encode

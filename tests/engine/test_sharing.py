@@ -13,7 +13,7 @@ from mlcd.core.run import JobState
 from mlcd.core.task import TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement
 from mlcd.core.view import JobView
-from mlcd.engine.judging import judge_probe
+from mlcd.engine.probe_result import judge_probe
 from small_jobs import MakeJob
 
 PLAIN = """

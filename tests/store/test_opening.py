@@ -19,8 +19,8 @@ from sqlalchemy import Connection, inspect, text
 from mlcd.errors import StoreError
 from mlcd.store import open_store
 from mlcd.store.database import open_database
+from mlcd.store.migrate import HEAD, VERSION_TABLE, alembic_config, revision, upgrade
 from mlcd.store.tables import metadata
-from mlcd.store.upgrading import HEAD, VERSION_TABLE, alembic_config, revision, upgrade
 from store.store_samples import all_at_once, job
 
 

@@ -18,8 +18,8 @@ from mlcd.errors import AllowanceError, NotFoundError
 from mlcd.store import Store, open_store
 from mlcd.store.database import open_database
 from mlcd.store.documents import write
+from mlcd.store.migrate import alembic_config
 from mlcd.store.spending import month_start
-from mlcd.store.upgrading import alembic_config
 from store.store_samples import job, task
 
 

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from mlcd.clouds.tasks.processes import boot, started_seconds
 from mlcd.core.records import Controller, JobRecord
-from mlcd.engine.desk import job_folder
+from mlcd.engine.context import job_folder
 from mlcd.settings import Settings
 from mlcd.store import LostControlError, Store
 

@@ -18,12 +18,12 @@ from mlcd.clouds.base import Cloud
 from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
 from mlcd.core.units import show_duration, show_usd
+from mlcd.engine.context import Desk, job_folder
 from mlcd.engine.control import controlling
-from mlcd.engine.desk import Desk, job_folder
-from mlcd.engine.ending import end_task
-from mlcd.engine.observing import observed
-from mlcd.engine.searching import StopAskedError, open_search
+from mlcd.engine.monitor import observed
+from mlcd.engine.search import StopAskedError, open_search
 from mlcd.engine.secrets import forget_secrets, read_secrets, redact, scrub_logs
+from mlcd.engine.stop import end_task
 from mlcd.engine.training import Training
 from mlcd.errors import GoalUnreachableError, LimitReachedError, MlcdError, TaskFailedError
 from mlcd.settings import Settings, read_settings

@@ -10,7 +10,7 @@ from mlcd.core.job import Job, LearningRate
 from mlcd.core.records import TaskRecord
 from mlcd.core.scripts import keeping_python_path
 from mlcd.core.task import Task
-from mlcd.engine.desk import work_of
+from mlcd.engine.context import work_of
 
 SETUP_SECONDS = 1800.0  # a probe's `setup` may install packages
 PROBE_GRACE = 0.5  # a probe that carries nothing on has nothing to save

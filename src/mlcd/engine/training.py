@@ -14,13 +14,14 @@ from mlcd.core.run import LOOKING_AGAIN, Attempt, AttemptEnd, Run
 from mlcd.core.study import Ledger
 from mlcd.core.task import Handle, Refusal, Task, TaskKind, TaskState, TaskStatus
 from mlcd.core.units import show_duration
-from mlcd.engine.adapting import Adapter
-from mlcd.engine.adopting import adopt_finished_probe
-from mlcd.engine.booking import Books, lately
-from mlcd.engine.desk import Desk, goal_of
-from mlcd.engine.ending import end_task
-from mlcd.engine.going_back import Back, go_back
-from mlcd.engine.halting import (
+from mlcd.engine.adapter import Adapter
+from mlcd.engine.adopt_probe import adopt_finished_probe
+from mlcd.engine.context import Desk, goal_of
+from mlcd.engine.deliver import hand_over, handed_back, owes_outputs
+from mlcd.engine.fallback import Back, go_back
+from mlcd.engine.hang_detection import SignsOfLife, is_hung, no_step_seconds
+from mlcd.engine.ledger import Books, lately
+from mlcd.engine.limits import (
     held_for_stopping,
     limit_error,
     limit_verdict,
@@ -30,15 +31,14 @@ from mlcd.engine.halting import (
     stop_seconds,
     to_first_step,
 )
-from mlcd.engine.handing_over import hand_over, handed_back, owes_outputs
-from mlcd.engine.hanging import SignsOfLife, is_hung, no_step_seconds
-from mlcd.engine.judging import NO_CAPACITY, NOT_SHARED, SHARE_HINT, is_warm, trains_alone
-from mlcd.engine.looking_again import look_again, note_change
 from mlcd.engine.missing_modules import refuse_missing_module
-from mlcd.engine.modelling import keep_model, most_samples
+from mlcd.engine.models import keep_model, most_samples
 from mlcd.engine.nan_loss import nan_loss, only_checkpoints_before, samples_before_nan, stopped_at_nan
-from mlcd.engine.searching import StopAskedError
+from mlcd.engine.probe_result import NO_CAPACITY, NOT_SHARED, SHARE_HINT, is_warm, trains_alone
+from mlcd.engine.replan import look_again, note_change
+from mlcd.engine.search import StopAskedError
 from mlcd.engine.secrets import redact
+from mlcd.engine.stop import end_task
 from mlcd.engine.targets import target_reached, unseen_target
 from mlcd.engine.tasks import carried_samples, checkpoint_folder, training_task
 from mlcd.errors import CloudError, NoCapacityError, TaskFailedError, UserError

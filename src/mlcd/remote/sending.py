@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from mlcd.clouds.tasks.copies import JUNK
-from mlcd.engine.packing import zip_files
+from mlcd.engine.archive import zip_files
 from mlcd.errors import InvalidJobError, NotFoundError
 from mlcd.remote.wire import Wire
 

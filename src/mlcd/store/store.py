@@ -20,8 +20,8 @@ from mlcd.core.task import Charge, TaskKind
 from mlcd.core.trial import Trial
 from mlcd.store.accounts import Accounts
 from mlcd.store.database import Database, open_database
+from mlcd.store.migrate import upgrade
 from mlcd.store.service import Service
-from mlcd.store.upgrading import upgrade
 
 
 def open_store(url: str) -> Store:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import context
 
+from mlcd.store.migrate import VERSION_TABLE
 from mlcd.store.tables import metadata
-from mlcd.store.upgrading import VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],

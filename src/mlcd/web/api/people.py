@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from mlcd.core.accounts import Account, Allowance, Entry, Role, Team
-from mlcd.engine.listing import read_cursor
+from mlcd.engine.lists import read_cursor
 from mlcd.web.api.common import Cursor, Limit, gives
 from mlcd.web.once import OncePer
 from mlcd.web.passwords import hash_password

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from mlcd.core.accounts import Role
-from mlcd.engine.listing import read_cursor
+from mlcd.engine.lists import read_cursor
 from mlcd.web.api.common import Cursor
 from mlcd.web.pages.rendering import page
 from mlcd.web.sessions import inside

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mlcd.core.run import JobState
-from mlcd.engine import observing
-from mlcd.engine.observing import Opener, observed
+from mlcd.engine import monitor
+from mlcd.engine.monitor import Opener, observed
 from mlcd.errors import MissingExtraError
 from mlcd.settings import Settings
 from mlcd.store import Store, open_store
@@ -67,7 +67,7 @@ def test_nobody_looks_before_the_controller_is_in_control(store: Store, tmp_path
 def test_one_that_breaks_is_told_once_and_spoils_nothing_for_the_others(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observing, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(monitor, "LOOK_SECONDS", 0.01)
     broken, whole = Looker(ZeroDivisionError()), Looker()
     looked = threading.Event()
     whole.look = lambda: looked.set()  # type: ignore[method-assign]
@@ -94,7 +94,7 @@ def test_a_missing_package_is_named_with_its_install_line(store: Store, tmp_path
 def test_one_that_hangs_is_not_waited_for_for_ever(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observing, "LAST_SECONDS", 0.2)
+    monkeypatch.setattr(monitor, "LAST_SECONDS", 0.2)
     release, looker = threading.Event(), Looker()
     looker.look = lambda: release.wait(30) and None  # type: ignore[method-assign]
     with observed(store, Settings(home=tmp_path), "j-7f3a", openers(looker)) as begin:

@@ -16,11 +16,11 @@ from mlcd.core.records import JobRecord
 from mlcd.core.run import Attempt, AttemptEnd
 from mlcd.core.study import Study
 from mlcd.core.task import TaskStatus
-from mlcd.engine.booking import lately
-from mlcd.engine.desk import Desk, goal_of
-from mlcd.engine.learning import learn_from_earlier
-from mlcd.engine.looking_again import worth_looking
-from mlcd.engine.searching import open_searcher, space_of, study_of
+from mlcd.engine.context import Desk, goal_of
+from mlcd.engine.earlier_jobs import learn_from_earlier
+from mlcd.engine.ledger import lately
+from mlcd.engine.replan import worth_looking
+from mlcd.engine.search import open_searcher, space_of, study_of
 from mlcd.engine.tasks import carried_samples
 from mlcd.forecast.conditions_seen import Steady, steady_conditions
 from mlcd.forecast.noise_seen import noise_now

@@ -14,7 +14,7 @@ from mlcd.core.run import Attempt, AttemptEnd, JobState
 from mlcd.core.task import Charge, TaskKind, TaskState
 from mlcd.core.view import JobView
 from mlcd.engine.tasks import checkpoint_folder
-from mlcd.engine.viewing import view_of
+from mlcd.engine.views import view_of
 from mlcd.reporting.gauges import gauges_of
 from mlcd.settings import Settings
 from mlcd.store import Store, open_store

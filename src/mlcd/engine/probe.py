@@ -9,11 +9,11 @@ from mlcd.core.records import TaskRecord
 from mlcd.core.task import TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement, Trial
 from mlcd.core.units import show_duration, show_rate, show_usd
-from mlcd.engine.desk import Desk
-from mlcd.engine.ending import STOP_SECONDS, end_task
-from mlcd.engine.going_back import Back, go_back
-from mlcd.engine.judging import judge_probe, probe_phases
+from mlcd.engine.context import Desk
+from mlcd.engine.fallback import Back, go_back
+from mlcd.engine.probe_result import judge_probe, probe_phases
 from mlcd.engine.secrets import redact
+from mlcd.engine.stop import STOP_SECONDS, end_task
 from mlcd.engine.tasks import probe_task
 from mlcd.errors import NoCapacityError
 from mlcd.forecast.throughput import throughput_after

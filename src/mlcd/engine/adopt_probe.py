@@ -6,7 +6,7 @@ from mlcd.core.job import OnNan
 from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.run import Attempt, AttemptEnd
 from mlcd.core.task import TaskKind, TaskState, TaskStatus
-from mlcd.engine.desk import Desk, work_of
+from mlcd.engine.context import Desk, work_of
 from mlcd.engine.nan_loss import nan_loss, only_checkpoints_before, samples_before_nan, stopped_at_nan
 from mlcd.engine.secrets import redact
 from mlcd.engine.tasks import carried_samples, checkpoint_folder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlcd.core.task import Handle, TaskStatus
-from mlcd.engine.desk import Desk
+from mlcd.engine.context import Desk
 
 # Beyond the grace. Machines elsewhere are billed until what they made is home and they are given back, and only then is the
 # bill whole and the model complete; a cloud that takes longer than this is not waited for.

@@ -22,8 +22,8 @@ from mlcd.core.study import Ledger, Study
 from mlcd.core.task import TaskStatus
 from mlcd.core.trial import Measurement, Phases, Trial
 from mlcd.core.units import show_duration, show_usd
-from mlcd.engine.desk import Desk, goal_of
-from mlcd.engine.searching import open_search
+from mlcd.engine.context import Desk, goal_of
+from mlcd.engine.search import open_search
 from mlcd.errors import GoalUnreachableError
 from mlcd.forecast.conditions_seen import Steady, steady_conditions
 from mlcd.forecast.throughput import throughput_after

@@ -8,13 +8,13 @@ from mlcd.core.job import BatchSizes, Job, NodeRange, Resources
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.study import ProbeTime
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases, Trial
-from mlcd.engine.refusing import (
+from mlcd.engine.failures import (
     refuse_broken_program,
     refuse_failed_starts,
     refuse_failing_cloud,
     trials_that_count,
 )
-from mlcd.engine.searching import (
+from mlcd.engine.search import (
     learnt_probe_time,
     learnt_start,
     training_share,

@@ -11,8 +11,8 @@ from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
 from mlcd.core.trial import Measurement, Trial
 from mlcd.core.view import JobView
-from mlcd.engine.learning import Earlier, Past
-from mlcd.engine.modelling import expected_noise
+from mlcd.engine.earlier_jobs import Earlier, Past
+from mlcd.engine.models import expected_noise
 from mlcd.engine.programs import fingerprint
 from mlcd.forecast.placing import laws_of
 from mlcd.forecast.statistical import Work as Trained

@@ -10,7 +10,7 @@ from mlcd.clouds.checkpoints import newest_complete
 from mlcd.clouds.tasks.formats import cut_off
 from mlcd.clouds.tasks.outputs import matches
 from mlcd.core.task import TaskFolder
-from mlcd.engine.desk import Desk
+from mlcd.engine.context import Desk
 from mlcd.engine.tasks import checkpoint_folder, task_folder
 from mlcd.errors import StoreError
 from mlcd.worker.trees import copy_inside, files_inside, in_words

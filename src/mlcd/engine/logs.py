@@ -9,7 +9,7 @@ from pathlib import Path
 from mlcd.core.listing import LogPage
 from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.task import TaskFolder
-from mlcd.engine.desk import job_folder
+from mlcd.engine.context import job_folder
 from mlcd.engine.secrets import read_secrets, redact
 from mlcd.engine.tasks import task_folder
 from mlcd.errors import NotFoundError

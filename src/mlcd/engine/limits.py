@@ -17,9 +17,9 @@ from mlcd.core.records import JobRecord
 from mlcd.core.run import Run
 from mlcd.core.study import Ledger
 from mlcd.core.units import show_duration, show_usd
-from mlcd.engine.desk import Desk, goal_of
-from mlcd.engine.modelling import most_samples
-from mlcd.engine.searching import learnt_start
+from mlcd.engine.context import Desk, goal_of
+from mlcd.engine.models import most_samples
+from mlcd.engine.search import learnt_start
 from mlcd.engine.tasks import carried_samples
 from mlcd.errors import BudgetExhaustedError, DeadlineMissedError, LimitReachedError
 

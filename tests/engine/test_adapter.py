@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.run import Attempt, AttemptEnd
-from mlcd.engine.adapting import lost_often, speeds_left
+from mlcd.engine.adapter import lost_often, speeds_left
 
 OFFER = Offer("local", InstanceType("m", vcpus=1), usd_per_hour=1.0, max_nodes=4)
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mlcd.core.trial import Failure, FailureKind, Trial
-from mlcd.engine.judging import SHARE_HINT
 from mlcd.engine.missing_modules import refuse_missing_module
+from mlcd.engine.probe_result import SHARE_HINT
 from mlcd.errors import CloudError, MlcdError, TaskFailedError, UserError
 
 PROGRAM_FAULTS = (FailureKind.CRASHED, FailureKind.SILENT, FailureKind.HUNG)

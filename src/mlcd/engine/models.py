@@ -10,8 +10,8 @@ from mlcd.core.machines import Deployment
 from mlcd.core.progress import MetricPoint
 from mlcd.core.records import JobRecord
 from mlcd.core.run import Attempt
-from mlcd.engine.desk import Desk
-from mlcd.engine.learning import Earlier, Trials, noise_in
+from mlcd.engine.context import Desk
+from mlcd.engine.earlier_jobs import Earlier, Trials, noise_in
 from mlcd.engine.programs import fingerprint
 from mlcd.engine.tasks import with_base
 from mlcd.forecast.needed import at_one_batch, samples_by_batch

@@ -20,9 +20,9 @@ from mlcd.core.run import AttemptEnd, JobState
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Handle, Task, TaskKind, TaskState, TaskStatus
 from mlcd.core.view import JobView
+from mlcd.engine.context import Desk
 from mlcd.engine.control import controlling
-from mlcd.engine.desk import Desk
-from mlcd.engine.hanging import (
+from mlcd.engine.hang_detection import (
     SignsOfLife,
     hang_limit,
     is_hung,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from mlcd.core.task import TaskStatus
-from mlcd.engine.desk import Desk
-from mlcd.engine.judging import fails_to_start
+from mlcd.engine.context import Desk
+from mlcd.engine.probe_result import fails_to_start
 from mlcd.engine.tasks import checkpoint_folder
 from mlcd.worker.checkpoints import accept_all, complete_checkpoints, newest_intact, refuse
 

@@ -12,10 +12,10 @@ from mlcd.core.run import NOTICEABLE_SECONDS, JobState, Run
 from mlcd.core.study import Belief, Ledger
 from mlcd.core.task import TaskFolder, TaskKind, TaskState
 from mlcd.core.view import JobStory, JobView
+from mlcd.engine.context import Desk, goal_of, job_folder
 from mlcd.engine.control import alive
-from mlcd.engine.desk import Desk, goal_of, job_folder
-from mlcd.engine.handing_over import model_folder
-from mlcd.engine.searching import learnt_start, open_searcher, space_of, study_of
+from mlcd.engine.deliver import model_folder
+from mlcd.engine.search import learnt_start, open_searcher, space_of, study_of
 from mlcd.engine.secrets import read_secrets, redact
 from mlcd.engine.tasks import checkpoint_folder, task_folder
 from mlcd.settings import Settings

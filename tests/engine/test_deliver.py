@@ -12,11 +12,11 @@ import pytest
 from mlcd.api import Client
 from mlcd.core.run import JobState
 from mlcd.core.task import TaskFolder
+from mlcd.engine.archive import zip_folder
+from mlcd.engine.context import Desk, job_folder
 from mlcd.engine.control import controlling
 from mlcd.engine.controller import open_cloud
-from mlcd.engine.desk import Desk, job_folder
-from mlcd.engine.handing_over import hand_over
-from mlcd.engine.packing import zip_folder
+from mlcd.engine.deliver import hand_over
 from mlcd.engine.tasks import task_folder
 from small_jobs import MakeJob
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from mlcd.core.records import JobRecord
-from mlcd.engine.desk import job_folder
+from mlcd.engine.context import job_folder
 from mlcd.engine.secrets import read_secrets
 from mlcd.errors import MlcdError
 from mlcd.notify import open_notifier

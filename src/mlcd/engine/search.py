@@ -17,19 +17,19 @@ from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.study import Ledger, ProbeTime, Stop, Study
 from mlcd.core.task import TaskKind
 from mlcd.core.trial import Phases, Trial
-from mlcd.engine.adopting import finished_probe
-from mlcd.engine.desk import Desk, goal_of, work_of
-from mlcd.engine.learning import Earlier, learn_from_earlier, tell_of_earlier
-from mlcd.engine.modelling import OWN_BATCH, expected_samples, tell_of_samples
-from mlcd.engine.probing import Probe
-from mlcd.engine.programs import digest_of
-from mlcd.engine.refusing import (
+from mlcd.engine.adopt_probe import finished_probe
+from mlcd.engine.context import Desk, goal_of, work_of
+from mlcd.engine.earlier_jobs import Earlier, learn_from_earlier, tell_of_earlier
+from mlcd.engine.failures import (
     refuse_broken_program,
     refuse_failed_starts,
     refuse_failing_cloud,
     refuse_failing_program,
     trials_that_count,
 )
+from mlcd.engine.models import OWN_BATCH, expected_samples, tell_of_samples
+from mlcd.engine.probe import Probe
+from mlcd.engine.programs import digest_of
 from mlcd.engine.spaces import space_on
 from mlcd.engine.tasks import carried_samples
 from mlcd.errors import InvalidJobError, did_you_mean

@@ -10,7 +10,7 @@ from mlcd.core.job import ProbeSettings
 from mlcd.core.progress import MetricPoint, Point, Progress
 from mlcd.core.task import Refusal, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement
-from mlcd.engine.judging import judge_probe, probe_phases
+from mlcd.engine.probe_result import judge_probe, probe_phases
 from mlcd.forecast.noise_seen import STABLE
 from mlcd.worker.noise_schedule import OPENING_SECONDS
 

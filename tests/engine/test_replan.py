@@ -22,7 +22,7 @@ from mlcd.core.run import AttemptEnd, JobState
 from mlcd.core.study import Ledger, Study
 from mlcd.core.trial import Measurement, Phases, Trial
 from mlcd.core.view import JobView
-from mlcd.engine.looking_again import present_trials, search_cost, worth_looking
+from mlcd.engine.replan import present_trials, search_cost, worth_looking
 from small_jobs import MakeJob
 
 SMALL, LARGE = 8, 160  # samples in a step, before and after

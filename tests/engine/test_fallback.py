@@ -14,10 +14,10 @@ from mlcd.core.run import AttemptEnd, JobState
 from mlcd.core.task import TaskKind, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind
 from mlcd.core.view import JobView
+from mlcd.engine.context import Desk, job_folder
 from mlcd.engine.control import controlling
 from mlcd.engine.controller import open_cloud
-from mlcd.engine.desk import Desk, job_folder
-from mlcd.engine.judging import fails_to_start
+from mlcd.engine.probe_result import fails_to_start
 from mlcd.engine.tasks import checkpoint_folder
 from mlcd.worker.checkpoints import (
     Facts,

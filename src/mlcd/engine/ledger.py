@@ -9,8 +9,8 @@ from mlcd.core.progress import Progress
 from mlcd.core.records import JobRecord
 from mlcd.core.run import Attempt
 from mlcd.core.task import TaskKind, TaskStatus
-from mlcd.engine.desk import Desk, work_of
-from mlcd.engine.hanging import hang_limit, longest_pause, unusual_pause
+from mlcd.engine.context import Desk, work_of
+from mlcd.engine.hang_detection import hang_limit, longest_pause, unusual_pause
 from mlcd.engine.nan_loss import nan_loss
 from mlcd.forecast.conditions_seen import PARAMETERS
 from mlcd.forecast.throughput import Throughput, first_step_seconds, last_step_seconds, throughput_after

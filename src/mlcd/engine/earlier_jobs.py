@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from mlcd.core.records import JobRecord
 from mlcd.core.trial import Trial
-from mlcd.engine.desk import Desk
+from mlcd.engine.context import Desk
 from mlcd.engine.programs import fingerprint, likeness, same_program
 from mlcd.forecast.placing import laws_of
 from mlcd.forecast.similarity import Match, find_match

@@ -15,10 +15,10 @@ from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.records import TaskRecord
 from mlcd.core.task import Owned, Task, TaskKind
 from mlcd.core.view import IncompleteSweepError
+from mlcd.engine.context import Desk
 from mlcd.engine.control import controlling
 from mlcd.engine.controller import end_open_tasks, open_cloud
-from mlcd.engine.desk import Desk
-from mlcd.engine.sweeping import sweep
+from mlcd.engine.sweep import sweep
 from mlcd.errors import CloudError
 from small_jobs import MakeJob
 
