@@ -91,7 +91,7 @@ def training(instance_type: str, keep_seconds: float) -> Iterator[tuple[Place, C
 
 
 def settings(folder: Path, instance_type: str, keep_seconds: float) -> Settings:
-    """Hosts that wait so long for the next stretch."""
+    """Hosts that wait so long for the next attempt."""
     ec2 = Ec2Settings(
         regions="us-east-1",
         types=instance_type,
@@ -121,12 +121,12 @@ def job(instance_type: str) -> dict[str, Any]:
 
 
 def lose_one(place: Place, client: Client, job_id: str) -> Pause:
-    """Cut the power of a host in mid-training, and wait for the first step of the next stretch."""
+    """Cut the power of a host in mid-training, and wait for the first step of the next attempt."""
     wait(lambda: _steps(client, job_id) >= STEPS_BEFORE)
-    stretch = len(client.store.attempts(job_id))
+    attempt = len(client.store.attempts(job_id))
     fault(place, "poweroff", status(place)["hosts"][-1]["id"])
     cut_at = time.time()
-    wait(lambda: _steps(client, job_id, beyond=stretch) > 0)
+    wait(lambda: _steps(client, job_id, beyond=attempt) > 0)
     *_, before, after = client.store.attempts(job_id)
     state = task_files(client.settings.home / "ec2", after.task_id).read_state()
     ended_at, running_at, step_at = before.ended_at, state and state.running_at, after.first_step_at
@@ -136,7 +136,7 @@ def lose_one(place: Place, client: Client, job_id: str) -> Pause:
 
 
 def _steps(client: Client, job_id: str, beyond: int = 0) -> float:
-    """Of the newest stretch, if there are more than so many."""
+    """Of the newest attempt, if there are more than so many."""
     attempts = client.store.attempts(job_id)
     return attempts[-1].samples / BATCH if len(attempts) > beyond else 0.0
 

@@ -112,7 +112,7 @@ def told(view: JobView, client: Client, began: float) -> Iterator[str]:
             yield f"  of which noticing: {(before.ended_at or 0) - before.last_step_at:.1f} s ({before.why})"
     for attempt in view.run.attempts:
         if attempt.first_step_at is not None:
-            yield f"from the launch of stretch {attempt.number} to its first step: {attempt.first_step_at - attempt.started_at:.1f} s"
+            yield f"from the launch of attempt {attempt.number} to its first step: {attempt.first_step_at - attempt.started_at:.1f} s"
     for trial in view.trials:
         yield f"a probe: start {trial.phases.start:.1f} s, setup {trial.phases.setup:.1f} s, warm-up {trial.phases.warmup:.1f} s, measuring {trial.phases.measuring:.1f} s"
 

@@ -20,7 +20,7 @@ from mlcd.core.progress import Point, Progress
 from mlcd.core.study import Study
 from mlcd.core.task import TaskState, TaskStatus
 from mlcd.core.trial import Measurement, Trial
-from mlcd.engine.probe_result import judge_probe, probe_phases
+from mlcd.engine.probe_result import probe_phases, probe_result
 from mlcd.engine.search import learnt_start
 from mlcd.forecast.whole import forecast_training
 
@@ -44,7 +44,7 @@ def forecast_again(run: dict[str, Any]) -> Forecast | None:
         running_at=begin,
         ended_at=ended_at,
     )
-    seen = judge_probe(status, ended_at, settings)
+    seen = probe_result(status, ended_at, settings)
     if not isinstance(seen, Measurement):
         return None
     trial = Trial(HERE, seen, ended_at, 0.0, probe_phases(status, settings))

@@ -28,7 +28,7 @@ from mlcd.clouds.progress_files import ProgressReader  # noqa: E402  # not insta
 from mlcd.core.job import ProbeSettings  # noqa: E402
 from mlcd.core.progress import Point  # noqa: E402
 from mlcd.core.task import TaskState, TaskStatus  # noqa: E402
-from mlcd.engine.probe_result import judge_probe, probe_phases  # noqa: E402
+from mlcd.engine.probe_result import probe_phases, probe_result  # noqa: E402
 
 SETTINGS = ProbeSettings(max_seconds=10)
 TRAINING_SECONDS = (20, 40, 25)
@@ -113,7 +113,7 @@ def probe(folder: Path, kind: str, cache: dict[str, str]) -> tuple[list[Point], 
     while process.poll() is None and time.time() < began + LONGEST_PROBE:
         time.sleep(0.5)
         now, status = time.time(), replace(status, progress=reader.read())
-        if judge_probe(status, now, SETTINGS) is not None:
+        if probe_result(status, now, SETTINGS) is not None:
             break
     process.kill()
     process.wait()

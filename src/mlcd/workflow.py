@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlcd.adapt.changes import Conditions, Lesson, Reoptimise, largest_change, reconsider
+from mlcd.adapt.changes import Conditions, Lesson, Replan, largest_change, reconsider
 from mlcd.api import Client
 from mlcd.core.machines import Deployment
 from mlcd.core.records import JobRecord
@@ -89,16 +89,16 @@ class Workflow:
         self.phases.append(phase)
         return phase
 
-    def _verdict(self, conditions: Conditions) -> Reoptimise | None:
+    def _verdict(self, conditions: Conditions) -> Replan | None:
         """Whether the next phase searches; the first always does."""
         if not self.phases:
-            return Reoptimise("nothing is known yet")
+            return Replan("nothing is known yet")
         last, searched = self.phases[-1], [phase for phase in self.phases if phase.searched]
         samples = conditions.samples or last.samples
         search_usd = searched[-1].search_usd if searched else 0.0
         before = searched[-1].conditions if searched else last.conditions
         verdict = reconsider(before, conditions, last.usd_per_sample * samples, search_usd, self.lessons)
-        return verdict if isinstance(verdict, Reoptimise) else None
+        return verdict if isinstance(verdict, Replan) else None
 
     def _drive(self, changes: Mapping[str, Any]) -> JobView:
         envs = {

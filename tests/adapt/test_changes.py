@@ -13,7 +13,7 @@ from mlcd.adapt.changes import (
     PRIOR_GAIN,
     Conditions,
     Lesson,
-    Reoptimise,
+    Replan,
     expected_gain,
     largest_change,
     reconsider,
@@ -25,7 +25,7 @@ SMALL, LARGE = Conditions(batch_size=32), Conditions(batch_size=512)
 
 def test_a_large_change_is_worth_a_search() -> None:
     verdict = reconsider(SMALL, LARGE, rest=10.0, search=0.5)
-    assert isinstance(verdict, Reoptimise)
+    assert isinstance(verdict, Replan)
     assert "batch size has changed 16.0 times" in verdict.why
 
 
@@ -63,4 +63,4 @@ def test_searches_that_gained_nothing_make_the_next_less_likely() -> None:
     poor, rich = [Lesson(2.0, 0.0)] * 5, [Lesson(2.0, 0.8)] * 5
     assert expected_gain(poor) < PRIOR_GAIN < expected_gain(rich)
     assert reconsider(SMALL, LARGE, 2.0, 0.3, poor) == Keep()
-    assert isinstance(reconsider(SMALL, LARGE, 2.0, 0.3, rich), Reoptimise)
+    assert isinstance(reconsider(SMALL, LARGE, 2.0, 0.3, rich), Replan)

@@ -11,7 +11,7 @@ from mlcd.adapt.policies import decide
 from mlcd.adapt.prospects import stay
 from mlcd.adapt.spot import leave_spot, leave_what_is_sold_out, with_twins
 from mlcd.core.goal import Aim, Goal
-from mlcd.core.losses import stretch
+from mlcd.core.losses import slowdown
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.study import Ledger
 
@@ -80,5 +80,5 @@ def test_going_on_with_machines_that_are_taken_back_takes_longer() -> None:
         stay(situation(left_hours=6.0, deployment=Deployment(offer, 2))) for offer in (SPOT, often)
     )
     rest = calm.expected.seconds - HOUR
-    assert stormy.expected.seconds == pytest.approx(HOUR + rest * stretch(1.0, 300.0))
+    assert stormy.expected.seconds == pytest.approx(HOUR + rest * slowdown(1.0, 300.0))
     assert stormy.expected.usd > calm.expected.usd

@@ -84,11 +84,11 @@ def test_what_happened_before_the_progress_is_told_before_it() -> None:
     now = view.record.submitted_at + view.spent.seconds
     began, ended = (
         replace(stories.events()[0], kind="attempt", at=moment, message=message)
-        for moment, message in ((now - 1.0, "Training on 4"), (now + 1.0, "Stretch 1 finished"))
+        for moment, message in ((now - 1.0, "Training on 4"), (now + 1.0, "Attempt 1 finished"))
     )
     PlainLines(console).show(view, (began, ended))
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert text.index("Training on 4") < text.index("Training: 31%") < text.index("Stretch 1 finished")
+    assert text.index("Training on 4") < text.index("Training: 31%") < text.index("Attempt 1 finished")
 
 
 def test_a_program_without_a_step_is_starting() -> None:

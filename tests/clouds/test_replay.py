@@ -14,7 +14,7 @@ from mlcd.core.job import ProbeSettings
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Handle, Task, TaskKind, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement
-from mlcd.engine.probe_result import judge_probe
+from mlcd.engine.probe_result import probe_result
 from mlcd.errors import CloudError, NoCapacityError, NotFoundError, UserError
 from mlcd.settings import Settings
 from mlcd.testing import CloudContract
@@ -69,7 +69,7 @@ def launch(cloud: ReplayCloud, task: Task, key: str) -> Handle:
 def probe(cloud: ReplayCloud, handle: Handle) -> tuple[Measurement | Failure, TaskStatus]:
     """Poll as the engine does until the probe has shown enough, then stop it."""
     while True:
-        outcome = judge_probe(cloud.status(handle), cloud.clock.now(), MEASURING)
+        outcome = probe_result(cloud.status(handle), cloud.clock.now(), MEASURING)
         if outcome is not None:
             cloud.stop(handle)
             return outcome, cloud.status(handle)

@@ -6,18 +6,18 @@ import random
 
 import pytest
 
-from mlcd.core.losses import stretch
+from mlcd.core.losses import slowdown
 
 HOUR = 3600.0
 
 
 def test_machines_that_nobody_takes_back_cost_no_time() -> None:
-    assert stretch(0.0, restart_seconds=300.0) == 1.0
+    assert slowdown(0.0, restart_seconds=300.0) == 1.0
 
 
 def test_rare_losses_cost_the_restart_and_half_of_the_work_between_checkpoints() -> None:
     each_seconds = 120.0 + 300.0 / 2
-    assert stretch(0.01, 120.0, 300.0) - 1.0 == pytest.approx(0.01 / HOUR * each_seconds, rel=0.01)
+    assert slowdown(0.01, 120.0, 300.0) - 1.0 == pytest.approx(0.01 / HOUR * each_seconds, rel=0.01)
 
 
 def test_machines_that_live_for_a_while_cost_a_start_in_every_life() -> None:
@@ -26,11 +26,11 @@ def test_machines_that_live_for_a_while_cost_a_start_in_every_life() -> None:
     while left > 0:
         done = min(left, life - start)
         seconds, left = seconds + start + done, left - done
-    assert work * stretch(0.0, start, lifetime_seconds=life) == pytest.approx(seconds, rel=0.01)
+    assert work * slowdown(0.0, start, lifetime_seconds=life) == pytest.approx(seconds, rel=0.01)
 
 
 def test_a_start_that_takes_a_whole_life_gives_no_endless_forecast() -> None:
-    assert 1.0 < stretch(0.0, 100.0, lifetime_seconds=45.0) < 100.0
+    assert 1.0 < slowdown(0.0, 100.0, lifetime_seconds=45.0) < 100.0
 
 
 @pytest.mark.parametrize(("losses_per_hour", "restart_seconds"), [(0.5, 120.0), (2.0, 600.0)])
@@ -40,7 +40,7 @@ def test_frequent_losses_cost_what_chance_makes_of_them(
     dice = random.Random(3)
     pieces, tau = 40_000, 900.0
     seconds = sum(_one_piece(dice, losses_per_hour / HOUR, restart_seconds, tau) for _ in range(pieces))
-    expected = stretch(losses_per_hour, restart_seconds, tau)
+    expected = slowdown(losses_per_hour, restart_seconds, tau)
     assert seconds / (pieces * tau) == pytest.approx(expected, rel=0.03)
 
 

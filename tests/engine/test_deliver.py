@@ -13,10 +13,10 @@ from mlcd.api import Client
 from mlcd.core.run import JobState
 from mlcd.core.task import TaskFolder
 from mlcd.engine.archive import zip_folder
-from mlcd.engine.context import Desk, job_folder
+from mlcd.engine.context import JobContext, job_folder
 from mlcd.engine.control import controlling
 from mlcd.engine.controller import open_cloud
-from mlcd.engine.deliver import hand_over
+from mlcd.engine.deliver import deliver
 from mlcd.engine.tasks import task_folder
 from small_jobs import MakeJob
 
@@ -30,7 +30,7 @@ def handed_over(client: Client, make_job: MakeJob, outputs: Path) -> tuple[Path,
     cloud = open_cloud(client.settings, client.store.job(job_id))
     with controlling(client.store, job_id) as token:
         assert token is not None
-        model = hand_over(Desk(client.store, cloud, client.settings, job_id, token, {}), f"{job_id}-t1")
+        model = deliver(JobContext(client.store, cloud, client.settings, job_id, token, {}), f"{job_id}-t1")
     cloud.close()
     return Path(model), " ".join(event.message for event in client.events(job_id))
 

@@ -109,7 +109,7 @@ def train_plainly(program: Path, folder: Path) -> Diary:
 
 
 def move_once(client: Client, job_id: str, nodes: int, after_samples: float) -> None:
-    """Have it go on with so many nodes, once so much is done in a stretch on another number."""
+    """Have it go on with so many nodes, once so much is done in an attempt on another number."""
     for view in client.follow(job_id):
         now = view.run.attempts[-1] if view.run.attempts else None
         if now is not None and now.deployment.nodes != nodes and now.samples > after_samples:

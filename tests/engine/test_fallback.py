@@ -14,7 +14,7 @@ from mlcd.core.run import AttemptEnd, JobState
 from mlcd.core.task import TaskKind, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind
 from mlcd.core.view import JobView
-from mlcd.engine.context import Desk, job_folder
+from mlcd.engine.context import JobContext, job_folder
 from mlcd.engine.control import controlling
 from mlcd.engine.controller import open_cloud
 from mlcd.engine.probe_result import fails_to_start
@@ -143,8 +143,8 @@ def test_a_probe_that_is_taken_over_blames_a_checkpoint_only_if_it_carries_the_t
     offer = next(offer for offer in cloud.offers() if offer.name == "local-1c")
     with controlling(client.store, job_id) as token:
         assert token is not None
-        desk = Desk(client.store, cloud, client.settings, job_id, token, {})
-        desk.intend(TaskKind.PROBE, Deployment(offer, 1), carries)  # and then this controller dies
+        context = JobContext(client.store, cloud, client.settings, job_id, token, {})
+        context.intend(TaskKind.PROBE, Deployment(offer, 1), carries)  # and then this controller dies
     cloud.close()
     first = client.drive(job_id).trials[0]
     assert first.failure is not None

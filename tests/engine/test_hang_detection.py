@@ -20,7 +20,7 @@ from mlcd.core.run import AttemptEnd, JobState
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Handle, Task, TaskKind, TaskState, TaskStatus
 from mlcd.core.view import JobView
-from mlcd.engine.context import Desk
+from mlcd.engine.context import JobContext
 from mlcd.engine.control import controlling
 from mlcd.engine.hang_detection import (
     SignsOfLife,
@@ -146,9 +146,9 @@ def test_a_training_that_hangs_twice_at_the_same_step_is_given_up(tmp_path: Path
     store.add_job(record)
     with controlling(store, record.id) as token:
         assert token is not None
-        desk = Desk(store, HangingCloud(), settings, record.id, token, {})  # type: ignore[arg-type]  # sells nothing
+        context = JobContext(store, HangingCloud(), settings, record.id, token, {})  # type: ignore[arg-type]  # sells nothing
         with pytest.raises(TaskFailedError, match="failed 2 times; the last: no step for too long"):
-            Training(desk).run()
+            Training(context).run()
     first, second = store.attempts(record.id)
     assert first.samples == second.samples == 768.0
     assert second.longest_pause_seconds > first.longest_pause_seconds  # it was given longer

@@ -10,7 +10,7 @@ from mlcd.core.job import ProbeSettings
 from mlcd.core.progress import MetricPoint, Point, Progress
 from mlcd.core.task import Refusal, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement
-from mlcd.engine.probe_result import judge_probe, probe_phases
+from mlcd.engine.probe_result import probe_phases, probe_result
 from mlcd.forecast.noise_seen import STABLE
 from mlcd.worker.noise_schedule import OPENING_SECONDS
 
@@ -36,19 +36,19 @@ def steady(seconds: float, rate: float = 100.0, begin: float = 3.0) -> tuple[Poi
 
 
 def test_nothing_is_said_before_the_floor() -> None:
-    assert judge_probe(running(*steady(4)), START + 7, SETTINGS) is None
+    assert probe_result(running(*steady(4)), START + 7, SETTINGS) is None
 
 
 def test_a_stable_throughput_is_measured_at_the_floor() -> None:
-    verdict = judge_probe(running(*steady(7)), START + 10, SETTINGS)
-    assert isinstance(verdict, Measurement)
-    assert verdict.samples_per_second == pytest.approx(100)
+    result = probe_result(running(*steady(7)), START + 10, SETTINGS)
+    assert isinstance(result, Measurement)
+    assert result.samples_per_second == pytest.approx(100)
 
 
 def test_reports_that_arrive_late_are_waited_for() -> None:
     settings = replace(SETTINGS, max_seconds=6, silent_seconds=60)
-    assert judge_probe(running(*steady(3.5)), START + 20, settings) is None
-    assert isinstance(judge_probe(running(*steady(9)), START + 20, settings), Measurement)
+    assert probe_result(running(*steady(3.5)), START + 20, settings) is None
+    assert isinstance(probe_result(running(*steady(9)), START + 20, settings), Measurement)
 
 
 def test_the_speed_is_measured_after_the_noise() -> None:
@@ -57,32 +57,32 @@ def test_the_speed_is_measured_after_the_noise() -> None:
         seen = running(*steady(4, rate=50.0), *(replace(p, samples=p.samples + 200) for p in steady(30)[9:]))
         return replace(seen, progress=replace(seen.progress, metrics=metrics))
 
-    assert judge_probe(noisy((3.5, 0), (6, 0)), START + 10, SETTINGS) is None
-    assert judge_probe(noisy((3.5, 0), (8, 1)), START + 12.5, SETTINGS) is None
-    verdict = judge_probe(noisy((3.5, 0), (8, 1)), START + 13.5, SETTINGS)
-    assert isinstance(verdict, Measurement)
-    assert verdict.samples_per_second == pytest.approx(100)
+    assert probe_result(noisy((3.5, 0), (6, 0)), START + 10, SETTINGS) is None
+    assert probe_result(noisy((3.5, 0), (8, 1)), START + 12.5, SETTINGS) is None
+    result = probe_result(noisy((3.5, 0), (8, 1)), START + 13.5, SETTINGS)
+    assert isinstance(result, Measurement)
+    assert result.samples_per_second == pytest.approx(100)
     floor = START + 3.0 + OPENING_SECONDS + SETTINGS.min_seconds
-    assert judge_probe(noisy((3.5, 0), (8, 0)), floor - 0.5, SETTINGS) is None
-    never = judge_probe(noisy((3.5, 0), (8, 0)), floor + 0.5, SETTINGS)
+    assert probe_result(noisy((3.5, 0), (8, 0)), floor - 0.5, SETTINGS) is None
+    never = probe_result(noisy((3.5, 0), (8, 0)), floor + 0.5, SETTINGS)
     assert isinstance(never, Measurement)
     seldom = Progress(steady(30), (MetricPoint(20.0, 0, STABLE, 0.0),))
-    assert isinstance(judge_probe(replace(running(), progress=seldom), START + 10.5, SETTINGS), Measurement)
+    assert isinstance(probe_result(replace(running(), progress=seldom), START + 10.5, SETTINGS), Measurement)
 
 
 def test_a_program_that_ends_at_once_is_not_said_to_hang() -> None:
-    verdict = judge_probe(running(Point(3, 3, 60), state=TaskState.SUCCEEDED), START + 4, SETTINGS)
-    assert isinstance(verdict, Failure)
-    assert verdict.reason is FailureKind.CRASHED
-    assert verdict.message == "it ended by itself after 3 steps, too soon to measure"
+    result = probe_result(running(Point(3, 3, 60), state=TaskState.SUCCEEDED), START + 4, SETTINGS)
+    assert isinstance(result, Failure)
+    assert result.reason is FailureKind.CRASHED
+    assert result.message == "it ended by itself after 3 steps, too soon to measure"
 
 
 def test_iterations_that_disagree_extend_the_measurement_up_to_the_ceiling() -> None:
     rough = tuple(
         Point(3 + n * 0.5, n + 1, 50.0 * n + (40.0 if n % 4 < 2 else 0.0) + n % 3) for n in range(200)
     )
-    assert judge_probe(running(*rough[:16]), START + 10.5, SETTINGS) is None
-    assert isinstance(judge_probe(running(*rough[:140]), START + 73, SETTINGS), Measurement)
+    assert probe_result(running(*rough[:16]), START + 10.5, SETTINGS) is None
+    assert isinstance(probe_result(running(*rough[:140]), START + 73, SETTINGS), Measurement)
 
 
 @pytest.mark.parametrize(
@@ -103,15 +103,15 @@ def test_iterations_that_disagree_extend_the_measurement_up_to_the_ceiling() -> 
 def test_what_goes_wrong_is_a_failure_with_the_end_of_the_log(
     status: TaskStatus, now: float, reason: FailureKind
 ) -> None:
-    verdict = judge_probe(status, now, SETTINGS)
-    assert isinstance(verdict, Failure)
-    assert verdict.reason is reason
-    assert verdict.log_tail == "the end"
+    result = probe_result(status, now, SETTINGS)
+    assert isinstance(result, Failure)
+    assert result.reason is reason
+    assert result.log_tail == "the end"
 
 
 def test_a_program_that_ends_early_has_been_measured_all_the_same() -> None:
-    verdict = judge_probe(running(*steady(1.5), state=TaskState.SUCCEEDED), START + 5, SETTINGS)
-    assert isinstance(verdict, Measurement)
+    result = probe_result(running(*steady(1.5), state=TaskState.SUCCEEDED), START + 5, SETTINGS)
+    assert isinstance(result, Measurement)
 
 
 def test_compiling_once_more_for_longer_than_a_probe_may_take_is_waited_for() -> None:
@@ -119,20 +119,20 @@ def test_compiling_once_more_for_longer_than_a_probe_may_take_is_waited_for() ->
     compiled_at = 2.0 + SETTINGS.warmup_seconds + SETTINGS.max_seconds + 1.0
     slow = tuple(Point(compiled_at + n * 0.5, 2 + n, 20.0 + 10.0 * n) for n in range(3))
     now = START + slow[-1].seconds
-    assert judge_probe(running(first, *slow), now, SETTINGS) is None
+    assert probe_result(running(first, *slow), now, SETTINGS) is None
     fast = tuple(Point(slow[-1].seconds + n * 0.5, 4 + n, 40.0 + 500.0 * n) for n in range(1, 21))
-    verdict = judge_probe(running(first, *slow, *fast), START + fast[-1].seconds, SETTINGS)
-    assert isinstance(verdict, Measurement)
-    assert verdict.samples_per_second == pytest.approx(1000.0, rel=0.05)
+    result = probe_result(running(first, *slow, *fast), START + fast[-1].seconds, SETTINGS)
+    assert isinstance(result, Measurement)
+    assert result.samples_per_second == pytest.approx(1000.0, rel=0.05)
 
 
 def test_compiling_once_more_is_part_of_the_start_and_not_of_the_speed() -> None:
     slow = tuple(Point(3.0 + n * 0.5, n + 1, 5.0 * (n + 1) * 0.5) for n in range(13))  # until 9 s
     fast = tuple(Point(9.0 + n * 0.5, 13 + n, slow[-1].samples + 100.0 * n * 0.5) for n in range(1, 31))
     status = replace(running(*slow, *fast, state=TaskState.STOPPED), ended_at=START + 24)
-    verdict = judge_probe(status, START + 24, SETTINGS)
-    assert isinstance(verdict, Measurement)
-    assert verdict.samples_per_second == pytest.approx(100, rel=0.02)
+    result = probe_result(status, START + 24, SETTINGS)
+    assert isinstance(result, Measurement)
+    assert result.samples_per_second == pytest.approx(100, rel=0.02)
     phases = probe_phases(status, SETTINGS)
     assert phases.warmup == pytest.approx(9.0 - 2.0, abs=1.1)  # from the program's start until it was fast
     assert phases.total == pytest.approx(24)
@@ -140,7 +140,7 @@ def test_compiling_once_more_is_part_of_the_start_and_not_of_the_speed() -> None
 
 def test_a_slow_setup_is_not_silence() -> None:
     status = TaskStatus(TaskState.SETUP, started_at=START, setup_at=START + 1)
-    assert judge_probe(status, START + 500, SETTINGS) is None
+    assert probe_result(status, START + 500, SETTINGS) is None
 
 
 def test_the_phases_add_up_to_the_whole() -> None:
@@ -162,6 +162,6 @@ def test_a_start_that_failed_is_not_the_programs_fault(refused: Refusal, kind: F
     status = TaskStatus(
         TaskState.FAILED, reason="pods/exec is forbidden", refused=refused, hint="Ask for it."
     )
-    verdict = judge_probe(status, START, SETTINGS)
-    assert isinstance(verdict, Failure)
-    assert (verdict.reason, verdict.message, verdict.hint) == (kind, "pods/exec is forbidden", "Ask for it.")
+    result = probe_result(status, START, SETTINGS)
+    assert isinstance(result, Failure)
+    assert (result.reason, result.message, result.hint) == (kind, "pods/exec is forbidden", "Ask for it.")

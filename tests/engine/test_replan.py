@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mlcd.adapt.base import Situation, Speed
-from mlcd.adapt.changes import Reoptimise
+from mlcd.adapt.changes import Replan
 from mlcd.adapt.limits import Keep
 from mlcd.api import Client
 from mlcd.core.conditions import Change, Conditions
@@ -22,7 +22,7 @@ from mlcd.core.run import AttemptEnd, JobState
 from mlcd.core.study import Ledger, Study
 from mlcd.core.trial import Measurement, Phases, Trial
 from mlcd.core.view import JobView
-from mlcd.engine.replan import present_trials, search_cost, worth_looking
+from mlcd.engine.replan import present_trials, search_cost, worth_replanning
 from small_jobs import MakeJob
 
 SMALL, LARGE = 8, 160  # samples in a step, before and after
@@ -96,27 +96,27 @@ def test_a_search_costs_what_the_last_one_lost_and_a_move() -> None:
     assert search_cost(study(), HERE, 2.0).usd == pytest.approx(0.001 * (4.0 + 2 * 4.0 + 2.0))
 
 
-def test_looking_again_must_be_worth_more_than_it_costs() -> None:
+def test_replanning_must_be_worth_more_than_it_costs() -> None:
     before, now = Conditions(batch_size=SMALL), Conditions(batch_size=LARGE)
     long, short = situation(samples_left=1e5), situation(samples_left=1e3)
-    verdict = worth_looking(long, record(), before, now, study())
-    assert isinstance(verdict, Reoptimise)
-    assert "batch size has changed 20.0 times" in verdict.why
-    assert worth_looking(short, record(), before, now, study()) == Keep()
+    decision = worth_replanning(long, record(), before, now, study())
+    assert isinstance(decision, Replan)
+    assert "batch size has changed 20.0 times" in decision.why
+    assert worth_replanning(short, record(), before, now, study()) == Keep()
 
 
-def test_the_users_cap_on_probes_holds_for_looking_again() -> None:
+def test_the_users_cap_on_probes_holds_for_replanning() -> None:
     before, now = Conditions(batch_size=SMALL), Conditions(batch_size=LARGE)
     used_up = replace(study(), max_probes=2)
-    assert worth_looking(situation(samples_left=1e5), record(), before, now, used_up) == Keep()
+    assert worth_replanning(situation(samples_left=1e5), record(), before, now, used_up) == Keep()
 
 
 def test_searches_that_gained_nothing_make_the_next_less_likely() -> None:
     before, now = Conditions(parameters=1e6), Conditions(parameters=4e6)
     enough = situation(samples_left=7e3)
-    assert isinstance(worth_looking(enough, record(), before, now, study()), Reoptimise)
+    assert isinstance(worth_replanning(enough, record(), before, now, study()), Replan)
     in_vain = [Change(float(n), n, factor=1.4, gain=0.0) for n in range(3)]
-    assert worth_looking(enough, record(*in_vain), before, now, study()) == Keep()
+    assert worth_replanning(enough, record(*in_vain), before, now, study()) == Keep()
 
 
 def test_trials_from_before_the_change_are_not_of_the_job_as_it_is() -> None:
@@ -170,7 +170,7 @@ def test_a_controller_killed_while_it_looks_again_is_followed_by_one_that_does(
     job_id = client.submit(client.load(changing_job(make_job)))
     client.confirm(job_id)
     client.start(job_id)
-    looking = next(view for view in client.follow(job_id) if view.record.looking_again)
+    looking = next(view for view in client.follow(job_id) if view.record.replanning)
     assert looking.record.controller is not None
     os.kill(looking.record.controller.pid, signal.SIGKILL)
     client.start(job_id)

@@ -13,7 +13,7 @@ from mlcd.core.run import JobState
 from mlcd.core.task import TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement
 from mlcd.core.view import JobView
-from mlcd.engine.probe_result import judge_probe
+from mlcd.engine.probe_result import probe_result
 from small_jobs import MakeJob
 
 PLAIN = """
@@ -124,14 +124,14 @@ SETTINGS = ProbeSettings(warmup_seconds=5.0, min_seconds=10.0, max_seconds=60.0,
 
 
 def test_a_probe_of_ranks_that_train_alone_fails_once_it_is_warm() -> None:
-    assert judge_probe(working(4.0, alone=True), 4.0, SETTINGS) is None
-    outcome = judge_probe(working(9.0, alone=True), 9.0, SETTINGS)
+    assert probe_result(working(4.0, alone=True), 4.0, SETTINGS) is None
+    outcome = probe_result(working(9.0, alone=True), 9.0, SETTINGS)
     assert isinstance(outcome, Failure)
     assert outcome.reason is FailureKind.NOT_SHARED
-    assert judge_probe(working(9.0, alone=False), 9.0, SETTINGS) is None
+    assert probe_result(working(9.0, alone=False), 9.0, SETTINGS) is None
 
 
 def test_a_probe_that_crashed_crashed_whether_its_ranks_were_alone_or_not() -> None:
-    outcome = judge_probe(working(9.0, alone=True, state=TaskState.FAILED, exit_code=1), 9.0, SETTINGS)
+    outcome = probe_result(working(9.0, alone=True, state=TaskState.FAILED, exit_code=1), 9.0, SETTINGS)
     assert isinstance(outcome, Failure)
     assert outcome.reason is FailureKind.CRASHED

@@ -15,7 +15,7 @@ from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.records import TaskRecord
 from mlcd.core.task import Owned, Task, TaskKind
 from mlcd.core.view import IncompleteSweepError
-from mlcd.engine.context import Desk
+from mlcd.engine.context import JobContext
 from mlcd.engine.control import controlling
 from mlcd.engine.controller import end_open_tasks, open_cloud
 from mlcd.engine.sweep import sweep
@@ -153,11 +153,11 @@ def test_what_was_launched_by_a_controller_that_died_before_it_wrote_it_down_is_
     cloud = open_cloud(client.settings, client.store.job(job_id))
     with controlling(client.store, job_id) as token:
         assert token is not None
-        desk = Desk(client.store, cloud, client.settings, job_id, token, {})
-        record = desk.intend(TaskKind.PROBE, Deployment(next(iter(cloud.offers())), 1))
+        context = JobContext(client.store, cloud, client.settings, job_id, token, {})
+        record = context.intend(TaskKind.PROBE, Deployment(next(iter(cloud.offers())), 1))
         task = Task(record.id, job_id, TaskKind.PROBE, "command", "sleep 1000", grace_seconds=1.0)
         cloud.launch(task, record.deployment, {})
-        end_open_tasks(desk)
+        end_open_tasks(context)
     assert list(cloud.owned()) == []
     assert not client.store.tasks(job_id, open_only=True)
     assert {item.task_id for item in client.view(job_id).bill} == {record.id}

@@ -33,7 +33,7 @@ def seen(store: Store, tmp_path: Path, after_seconds: float) -> JobView:
     return view_of(store, settings, store.job("j-7f3a"), stories.SUBMITTED + after_seconds)
 
 
-def stretch(number: int, begin: float, end: float, how: AttemptEnd) -> Attempt:
+def attempt(number: int, begin: float, end: float, how: AttemptEnd) -> Attempt:
     times = {"started_at": stories.SUBMITTED + begin, "ended_at": stories.SUBMITTED + end}
     return Attempt(f"t{number}", number, stories.deployment(2, 4), end=how, **times)
 
@@ -63,9 +63,9 @@ def test_waiting_for_consent_is_no_search(store: Store, tmp_path: Path) -> None:
 def test_lying_stopped_is_no_training(store: Store, tmp_path: Path) -> None:
     began = stories.search_cost().seconds + 0.5
     store.add_job(stories.record(JobState.TRAINING, confirmed=True))
-    store.put_attempt("j-7f3a", stretch(1, began, began + 20.0, AttemptEnd.STOPPED))
+    store.put_attempt("j-7f3a", attempt(1, began, began + 20.0, AttemptEnd.STOPPED))
     waits, _ = gauges_of(seen(store, tmp_path, began + 50.0))
-    store.put_attempt("j-7f3a", stretch(2, began + 60.0, began + 75.0, AttemptEnd.FINISHED))
+    store.put_attempt("j-7f3a", attempt(2, began + 60.0, began + 75.0, AttemptEnd.FINISHED))
     store.change_job("j-7f3a", state=JobState.SUCCEEDED, ended_at=stories.SUBMITTED + began + 75.0)
     done, _ = gauges_of(seen(store, tmp_path, began + 999.0))
     assert (waits.parts["training"], waits.parts["stopped"]) == pytest.approx((20.0, 30.0))
@@ -76,7 +76,7 @@ def test_lying_stopped_is_no_training(store: Store, tmp_path: Path) -> None:
 def test_an_end_of_a_moment_is_no_stop(store: Store, tmp_path: Path) -> None:
     record = stories.record(JobState.STOPPED, confirmed=True)
     store.add_job(replace(record, ended_at=stories.SUBMITTED + 9999.0))
-    store.put_attempt("j-7f3a", stretch(1, 9000.0, 9998.0, AttemptEnd.STOPPED))
+    store.put_attempt("j-7f3a", attempt(1, 9000.0, 9998.0, AttemptEnd.STOPPED))
     assert seen(store, tmp_path, 20_000.0).stopped_seconds == 0.0
 
 
@@ -141,7 +141,7 @@ def test_what_is_expected_after_a_stop_is_the_rest_from_the_checkpoint(store: St
     began = stories.search_cost().seconds + 0.5
     record = stories.record(JobState.STOPPED, confirmed=True, ended_at=stories.SUBMITTED + began + 600.0)
     store.add_job(record)
-    stopped = stretch(1, began, began + 600.0, AttemptEnd.STOPPED)
+    stopped = attempt(1, began, began + 600.0, AttemptEnd.STOPPED)
     store.put_attempt("j-7f3a", replace(stopped, samples=stories.SAMPLES / 2, samples_per_second=1000.0))
     time, money = gauges_of(seen(store, tmp_path, began + 9999.0))
     assert time.parts["expected"] == pytest.approx(stories.SAMPLES / 1000.0)  # nothing was saved
@@ -155,7 +155,7 @@ def test_a_probe_of_a_training_that_rests_is_no_part_of_its_work(store: Store, t
     began = stories.search_cost().seconds + 0.5
     record = stories.record(JobState.TRAINING, confirmed=True)
     store.add_job(record)
-    moved = stretch(1, began, began + 600.0, AttemptEnd.MOVED)
+    moved = attempt(1, began, began + 600.0, AttemptEnd.MOVED)
     store.put_attempt("j-7f3a", replace(moved, samples=stories.SAMPLES / 2, samples_per_second=1000.0))
     trying = stories.searching().live
     assert trying is not None

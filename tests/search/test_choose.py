@@ -55,7 +55,7 @@ def test_a_plan_on_spot_machines_tells_what_being_taken_back_costs() -> None:
     study = replace(study_of(measured(spot, 25.0)), start_seconds=1000.0)
     plan = make_plan(study, Stop(spot, ""))
     lost = plan.forecast.seconds - (1000.0 + 4 * 3600.0)
-    assert plan.forecast.seconds == pytest.approx(1000.0 + 4 * 3600.0 * study.stretch(0.5))
+    assert plan.forecast.seconds == pytest.approx(1000.0 + 4 * 3600.0 * study.slowdown(0.5))
     assert f"Of that, {show_duration(lost)} and {show_usd(lost / 3600.0)} are for its machines" in plan.reason
     assert "expected 2.5 times" in plan.reason
 

@@ -20,7 +20,7 @@ SECOND = task(2, kind=TaskKind.TRAINING)  # launched 100 s later
 
 @pytest.fixture
 def training(store: Store) -> Store:
-    """A store with a training in two stretches, the second from a checkpoint at 64 samples."""
+    """A store with a training in two attempts, the second from a checkpoint at 64 samples."""
     store.add_job(job())
     store.add_task(task(1))
     for number, record in enumerate((FIRST, SECOND), start=1):

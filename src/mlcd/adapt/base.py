@@ -2,7 +2,7 @@
 
 A decision is made from the situation alone, so that it can be replayed and explained:
 
-    Situation → Keep | Move | Halt          and, where the job itself has changed: Reoptimise (see changes.py)
+    Situation → Keep | Move | Halt          and, where the job itself has changed: Replan (see changes.py)
 
 Move stands for a change of instance type, of nodes and of batch size alike: each is another deployment, reached
 through the checkpoint.
@@ -39,7 +39,7 @@ class Situation:
     spent: Ledger  # search and training so far
     deployment: Deployment  # what it runs on
     now: Speed  # what it has been running at lately
-    watched_seconds: float  # how long that has been seen in this stretch
+    watched_seconds: float  # how long that has been seen in this attempt
     samples_left: float  # at the present batch size
     speeds: Mapping[Deployment, Speed]  # what other deployments were measured or are believed to give
     move_seconds: float  # what a move costs: stopping, starting, no step in between

@@ -25,7 +25,7 @@ from mlcd.core.conditions import Conditions
 __all__ = [
     "Conditions",
     "Lesson",
-    "Reoptimise",
+    "Replan",
     "expected_gain",
     "has_changed",
     "largest_change",
@@ -48,7 +48,7 @@ class Lesson:
 
 
 @dataclass(frozen=True)
-class Reoptimise:
+class Replan:
     """Look for the deployment anew."""
 
     why: str
@@ -57,7 +57,7 @@ class Reoptimise:
 
 def reconsider(
     before: Conditions, now: Conditions, rest: float, search: float, lessons: Sequence[Lesson] = ()
-) -> Keep | Reoptimise:
+) -> Keep | Replan:
     """Whether to search again, where going on as before would cost `rest` and a search about `search`."""
     name, change = largest_change(before, now)
     if not has_changed(before, now):
@@ -65,7 +65,7 @@ def reconsider(
     share = min(MOST_SHARE, expected_gain(lessons) * change)
     if rest <= 0 or share * rest < MARGIN * search:
         return Keep()
-    return Reoptimise(
+    return Replan(
         f"the {name} has changed {exp(change):.1f} times; other machines are expected to save {share:.0%} of the rest, "
         f"and looking for them costs about {search / rest:.0%} of it",
         change,

@@ -101,9 +101,9 @@ POLICIES: tuple[Policy, ...] = (*URGENT, grow_batch, worth_moving)
 def decide(situation: Situation, policies: Iterable[Policy] = POLICIES) -> Keep | Move:
     """What the most urgent concern asks for."""
     for policy in policies:
-        verdict = policy(situation)
-        if isinstance(verdict, Move):
-            return verdict
+        decision = policy(situation)
+        if isinstance(decision, Move):
+            return decision
     return Keep()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mlcd.adapt.base import Situation, Speed
-from mlcd.core.losses import stretch
+from mlcd.core.losses import slowdown
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Ledger
 
@@ -61,7 +61,7 @@ def samples_left(situation: Situation, deployment: Deployment) -> float:
 
 def _prospect(situation: Situation, deployment: Deployment, speed: Speed, move_seconds: float) -> Prospect:
     offer = deployment.offer
-    longer = stretch(offer.losses_per_hour, situation.move_seconds, lifetime_seconds=offer.lifetime_seconds)
+    longer = slowdown(offer.losses_per_hour, situation.move_seconds, lifetime_seconds=offer.lifetime_seconds)
     left = longer * samples_left(situation, deployment)
 
     def totals(samples_per_second: float) -> Ledger:

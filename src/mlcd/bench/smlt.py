@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from mlcd.adapt.changes import Conditions, Lesson, Reoptimise, largest_change, reconsider
+from mlcd.adapt.changes import Conditions, Lesson, Replan, largest_change, reconsider
 from mlcd.bench.cases import Case
 from mlcd.bench.claims import Averages, Claim, Figures, hours_said, usd_said, value_of
 from mlcd.bench.functions_bed import BERT_SMALL, RESNET_18, Net, functions_case
@@ -182,7 +182,7 @@ def _played(found: Figures, stages: Sequence[Stage]) -> list[tuple[float, bool]]
     for stage in stages[1:]:
         row, staying = _row(found, stage), _cost(stage, here)
         pays = reconsider(known, stage.conditions, staying, row.search_usd, lessons)
-        if isinstance(pays, Reoptimise) or not _keeps(stage, here):
+        if isinstance(pays, Replan) or not _keeps(stage, here):
             _, change = largest_change(known, stage.conditions)
             lessons.append(Lesson(change, 1 - (row.total_usd - row.search_usd) / staying))
             here, known = set_contest(stage.contest).oracle, stage.conditions

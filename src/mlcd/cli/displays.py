@@ -228,7 +228,7 @@ def training_picture(view: JobView, share: float) -> RenderableType:
     bar.add_row(
         ProgressBar(total=1.0, completed=share, width=40, complete_style="cyan"), f"{share:.1%}", _left(view)
     )
-    parts: list[RenderableType] = [printable(f"Training on {where}{_stretch(view)}", "bold"), bar]
+    parts: list[RenderableType] = [printable(f"Training on {where}{_attempt(view)}", "bold"), bar]
     if live is not None:
         done = f"{live.samples:,.0f} samples, {_pace(live)}{_ended_after(live)}"
         parts.append(
@@ -269,8 +269,8 @@ def _left(view: JobView) -> str:
     return f"{show_duration(live.left_seconds)} left"
 
 
-def _stretch(view: JobView) -> str:
+def _attempt(view: JobView) -> str:
     number = len(view.run.attempts)
     pause = view.run.pauses.get(view.run.attempts[-1].number) if number > 1 else None
     after = "" if pause is None else f", after {show_duration(pause)} without a step"
-    return f" (stretch {number}{after})" if number > 1 else ""
+    return f" (attempt {number}{after})" if number > 1 else ""

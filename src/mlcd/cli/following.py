@@ -138,7 +138,7 @@ def facts(view: JobView) -> list[RenderableType]:
     return list(
         lines(
             ("Model", view.model),
-            ("Trained", f"{view.samples_done:,.0f} samples{_stretches(view)}"),
+            ("Trained", f"{view.samples_done:,.0f} samples{_attempts(view)}"),
             ("Saved", _saved(view)),
             ("Loss", printable(_nan_loss(view), "bold red") if _nan_loss(view) else ""),
             ("Training", f"{show_duration(seconds)}, {show_usd(usd)}"),
@@ -203,11 +203,11 @@ def _any_limits(goal: Goal) -> list[str]:
     return [option for limit, option in given if limit is not None]
 
 
-def _stretches(view: JobView) -> str:
+def _attempts(view: JobView) -> str:
     count = len(view.run.attempts)
     moved = view.run.move_seconds
     paused = f" (moves took {show_duration(moved)})" if moved > 0 else ""
-    return f" in {count} stretches{paused}" if count > 1 else ""
+    return f" in {count} attempts{paused}" if count > 1 else ""
 
 
 def _failed_log(view: JobView) -> list[RenderableType]:

@@ -25,7 +25,7 @@ SPOT_LOSSES_PER_HOUR = 0.05  # once in twenty hours
 CHECKPOINT_SECONDS = 300.0
 
 
-def stretch(
+def slowdown(
     losses_per_hour: float,
     restart_seconds: float,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,

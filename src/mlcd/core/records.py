@@ -76,7 +76,7 @@ class JobRecord:
         return self.started and (self.state.active or waits)
 
     @property
-    def looking_again(self) -> bool:
+    def replanning(self) -> bool:
         """Whether the training rests while other machines are tried."""
         return bool(self.changes) and self.changes[-1].gain is None
 

@@ -1,4 +1,4 @@
-"""The training under a plan, and the stretches that it came in.
+"""The training under a plan, and the attempts that it came in.
 
 A job's life:
 
@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from mlcd.core.machines import Deployment
 
-LOOKING_AGAIN = "looking for machines again"  # why a stretch ended; probes train on until the next begins
+REPLANNING = "looking for machines again"  # why an attempt ended; probes train on until the next begins
 NOTICEABLE_SECONDS = 1.0  # a shorter gap is a controller at work, and no wait
 
 
@@ -37,7 +37,7 @@ class JobState(StrEnum):
 
 
 class AttemptEnd(StrEnum):
-    """How a stretch of training ended."""
+    """How an attempt ended."""
 
     FINISHED = "finished"
     FAILED = "failed"  # the program's own doing
@@ -48,14 +48,14 @@ class AttemptEnd(StrEnum):
 
 @dataclass(frozen=True)
 class Attempt:
-    """One unbroken stretch of the training on one deployment."""
+    """One unbroken piece of the training on one deployment."""
 
     task_id: str
     number: int
     deployment: Deployment
     started_at: float
     samples_before: float = 0.0
-    samples: float = 0.0  # done in this stretch
+    samples: float = 0.0  # done in this attempt
     seconds: float = 0.0
     usd: float = 0.0
     end: AttemptEnd | None = None
@@ -70,7 +70,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Run:
-    """All stretches so far."""
+    """All attempts so far."""
 
     attempts: tuple[Attempt, ...] = ()
 
@@ -81,7 +81,7 @@ class Run:
 
     @property
     def pauses(self) -> dict[int, float]:
-        """Number of a stretch → seconds without a step between the one before and it."""
+        """Number of an attempt → seconds without a step between the one before and it."""
         pairs = zip(self.attempts, self.attempts[1:], strict=False)
         return {
             after.number: after.first_step_at - before.last_step_at
@@ -95,12 +95,12 @@ class Run:
         moved = {
             after.number
             for before, after in zip(self.attempts, self.attempts[1:], strict=False)
-            if before.end is AttemptEnd.MOVED and before.why != LOOKING_AGAIN
+            if before.end is AttemptEnd.MOVED and before.why != REPLANNING
         }
         return sum(seconds for number, seconds in self.pauses.items() if number in moved)
 
     def stopped_seconds(self, now: float | None = None) -> float:
-        """Seconds between stretches that were stopped, or failed, and the next; to now where the next is to begin."""
+        """Seconds between attempts that were stopped, or failed, and the next; to now where the next is to begin."""
         begins = [*(attempt.started_at for attempt in self.attempts[1:]), *([] if now is None else [now])]
         gaps = [
             begin - attempt.ended_at
@@ -110,5 +110,5 @@ class Run:
         return sum(gap for gap in gaps if gap >= NOTICEABLE_SECONDS)
 
     def count(self, end: AttemptEnd) -> int:
-        """How many stretches ended that way."""
+        """How many attempts ended that way."""
         return sum(attempt.end is end for attempt in self.attempts)

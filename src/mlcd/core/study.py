@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 
 from mlcd.core.goal import Goal
-from mlcd.core.losses import stretch
+from mlcd.core.losses import slowdown
 from mlcd.core.machines import Deployment
 from mlcd.core.trial import Trial
 
@@ -56,7 +56,7 @@ class Study:
     max_probes: int | None = None
 
     def with_trial(self, trial: Trial) -> Study:
-        """This study after one more trial, its cost booked."""
+        """This study after one more trial, its cost included."""
         spent = Ledger(self.spent.seconds + trial.seconds, self.spent.usd + trial.usd)
         return replace(self, trials=(*self.trials, trial), spent=spent)
 
@@ -77,11 +77,11 @@ class Study:
     def training_seconds(self, deployment: Deployment, samples_per_second: float) -> float:
         """Time of the whole training at that speed, machines that are taken back or started anew included."""
         working, offer = self.work(deployment) / samples_per_second, deployment.offer
-        return self.start_seconds + self.stretch(offer.losses_per_hour, offer.lifetime_seconds) * working
+        return self.start_seconds + self.slowdown(offer.losses_per_hour, offer.lifetime_seconds) * working
 
-    def stretch(self, losses_per_hour: float, lifetime_seconds: float = 0.0) -> float:
+    def slowdown(self, losses_per_hour: float, lifetime_seconds: float = 0.0) -> float:
         """How many times longer a training takes on machines that are taken back so often, or live so long only."""
-        return stretch(losses_per_hour, self.start_seconds, lifetime_seconds=lifetime_seconds)
+        return slowdown(losses_per_hour, self.start_seconds, lifetime_seconds=lifetime_seconds)
 
     def total(self, deployment: Deployment, samples_per_second: float) -> Ledger:
         """Time and money of the whole job if the training started now at that speed."""

@@ -35,13 +35,13 @@ class JobView:
     model: str = ""  # the folder with what the training handed back, once it has
     start_seconds: float = 0.0  # from launch to the first step, as the study has it
     waiting_seconds: float = 0.0  # that the plan lay there before the training began
-    stopped_seconds: float = 0.0  # that the training lay stopped between two stretches
+    stopped_seconds: float = 0.0  # that the training lay stopped between two attempts
     saved_samples: float = 0.0  # in the newest checkpoint: where the training would go on
     later_trials: tuple[Trial, ...] = ()  # made when the job had changed and machines were looked for again
 
     @property
     def samples_done(self) -> float:
-        """Of the whole training, the running stretch included."""
+        """Of the whole training, the running attempt included."""
         live = self.live if self.live is not None and self.live.kind is TaskKind.TRAINING else None
         return max(self.run.samples, live.samples if live is not None else 0.0)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from mlcd.adapt.base import Keep, Move, Situation, Speed
-from mlcd.adapt.changes import Reoptimise, has_changed
+from mlcd.adapt.changes import Replan, has_changed
 from mlcd.adapt.policies import LOSSES_TO_SHRINK, POLICIES, URGENT, decide
 from mlcd.adapt.spot import leave_spot, leave_what_is_sold_out, with_twins
 from mlcd.core.conditions import Conditions
@@ -16,10 +16,10 @@ from mlcd.core.records import JobRecord
 from mlcd.core.run import Attempt, AttemptEnd
 from mlcd.core.study import Study
 from mlcd.core.task import TaskStatus
-from mlcd.engine.context import Desk, goal_of
+from mlcd.engine.context import JobContext, goal_of
 from mlcd.engine.earlier_jobs import learn_from_earlier
 from mlcd.engine.ledger import lately
-from mlcd.engine.replan import worth_looking
+from mlcd.engine.replan import worth_replanning
 from mlcd.engine.search import open_searcher, space_of, study_of
 from mlcd.engine.tasks import carried_samples
 from mlcd.forecast.conditions_seen import Steady, steady_conditions
@@ -34,28 +34,28 @@ STOP_SECONDS = 2.0  # what saving and ending takes of most programs
 
 
 class Adapter:
-    """Considers a change of course now and then, for one stretch of training."""
+    """Considers a change of course now and then, for one attempt of training."""
 
-    def __init__(self, desk: Desk, record: JobRecord) -> None:
-        self.desk = desk
-        self._considered_at = desk.now()
-        study = study_of(desk, record, space_of(desk, record))
-        earlier = learn_from_earlier(desk, record).studies(study.trials)
+    def __init__(self, context: JobContext, record: JobRecord) -> None:
+        self.context = context
+        self._considered_at = context.now()
+        study = study_of(context, record, space_of(context, record))
+        earlier = learn_from_earlier(context, record).studies(study.trials)
         self._study = replace(study, earlier=(*study.earlier, *earlier))
-        attempts = desk.store.attempts(desk.job_id)
+        attempts = context.store.attempts(context.job_id)
         left = speeds_left(attempt for attempt in attempts if attempt.started_at >= record.changed_at)
         speeds = {**known_speeds(self._study, open_searcher(record)), **left}
         shunned = lost_often(attempts) - {record.deployment}
         self._speeds = {where: speed for where, speed in speeds.items() if where not in shunned}
 
-    def consider(self, record: JobRecord, attempt: Attempt, status: TaskStatus) -> Keep | Move | Reoptimise:
+    def consider(self, record: JobRecord, attempt: Attempt, status: TaskStatus) -> Keep | Move | Replan:
         """What the policies ask for; a job without a checkpoint has nothing to move with."""
-        now = self.desk.now()
+        now = self.context.now()
         if not record.job.elastic or now - self._considered_at < CONSIDER_SECONDS:
             return Keep()
         self._considered_at = now
         situation = self._situation(record, attempt, status)
-        if situation is None or carried_samples(self.desk.folder) <= 0:
+        if situation is None or carried_samples(self.context.folder) <= 0:
             return Keep()
         steady = steady_conditions(status.progress)
         before = self._conditions_at_first(record, attempt, steady)
@@ -65,8 +65,8 @@ class Adapter:
         course = decide(situation, URGENT)
         if isinstance(course, Move) or record.moved_by_user:
             return course
-        verdict = worth_looking(situation, record, before, steady.conditions, self._study)
-        return verdict if isinstance(verdict, Reoptimise) else decide(situation)
+        decision = worth_replanning(situation, record, before, steady.conditions, self._study)
+        return decision if isinstance(decision, Replan) else decide(situation)
 
     def _conditions_at_first(
         self, record: JobRecord, attempt: Attempt, steady: Steady | None
@@ -77,7 +77,7 @@ class Adapter:
             return here[-1].measurement.conditions
         known = record.conditions.get(attempt.deployment.key)
         if known is None and steady is not None:
-            self.desk.change(conditions={**record.conditions, attempt.deployment.key: steady.conditions})
+            self.context.change(conditions={**record.conditions, attempt.deployment.key: steady.conditions})
         return known
 
     def _since_change(self, situation: Situation, status: TaskStatus, steady: Steady) -> Situation:
@@ -104,11 +104,11 @@ class Adapter:
         speed = self._speeds.get(attempt.deployment)
         if speed is None:
             return Keep()
-        before = self.desk.store.attempts(self.desk.job_id)
-        done = carried_samples(self.desk.folder)
+        before = self.context.store.attempts(self.context.job_id)
+        done = carried_samples(self.context.folder)
         situation = Situation(
             goal=goal_of(record),
-            spent=self.desk.spent(record),
+            spent=self.context.spent(record),
             deployment=attempt.deployment,
             now=speed,
             watched_seconds=0.0,
@@ -125,11 +125,13 @@ class Adapter:
         seen, first = lately(status), first_step_seconds(status.progress.points)
         if seen is None or first is None:
             return None
-        before = [each for each in self.desk.store.attempts(self.desk.job_id) if each.number < attempt.number]
+        before = [
+            each for each in self.context.store.attempts(self.context.job_id) if each.number < attempt.number
+        ]
         done = attempt.samples_before + status.progress.samples
         return Situation(
             goal=goal_of(record),
-            spent=self.desk.spent(record),
+            spent=self.context.spent(record),
             deployment=attempt.deployment,
             now=Speed(seen.samples_per_second, seen.low, seen.high),
             watched_seconds=status.progress.points[-1].seconds - first,

@@ -6,31 +6,31 @@ from mlcd.core.job import OnNan
 from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.run import Attempt, AttemptEnd
 from mlcd.core.task import TaskKind, TaskState, TaskStatus
-from mlcd.engine.context import Desk, work_of
+from mlcd.engine.context import JobContext, work_of
 from mlcd.engine.nan_loss import nan_loss, only_checkpoints_before, samples_before_nan, stopped_at_nan
 from mlcd.engine.secrets import redact
 from mlcd.engine.tasks import carried_samples, checkpoint_folder
 
 
-def finished_probe(desk: Desk, record: JobRecord) -> TaskRecord | None:
+def finished_probe(context: JobContext, record: JobRecord) -> TaskRecord | None:
     """The newest probe, if it ended by itself with all the work done."""
-    probes = [task for task in desk.store.tasks(desk.job_id) if task.kind is TaskKind.PROBE]
+    probes = [task for task in context.store.tasks(context.job_id) if task.kind is TaskKind.PROBE]
     if not probes or probes[-1].handle is None or probes[-1].ended_at is None:
         return None
-    status = desk.cloud.status(probes[-1].handle)
+    status = context.cloud.status(probes[-1].handle)
     well = status.state is TaskState.SUCCEEDED
-    return probes[-1] if well and _work_is_done(desk, record, status) else None
+    return probes[-1] if well and _work_is_done(context, record, status) else None
 
 
-def adopt_finished_probe(desk: Desk, record: JobRecord) -> None:
+def adopt_finished_probe(context: JobContext, record: JobRecord) -> None:
     """Write it down as the training, which then is over; what it cost is on the bill as a probe."""
-    before, task = desk.store.attempts(desk.job_id), finished_probe(desk, record)
+    before, task = context.store.attempts(context.job_id), finished_probe(context, record)
     if task is None or task.ended_at is None or (before and before[-1].started_at > task.intended_at):
         return
     why = f"probe {task.number} did all the work"
-    status = desk.cloud.status(task.handle or "")
+    status = context.cloud.status(task.handle or "")
     progress = status.progress
-    done = max(carried_samples(desk.folder), progress.samples)
+    done = max(carried_samples(context.folder), progress.samples)
     lost = nan_loss(progress, work_of(record.job).until)
     stops = lost is not None and record.job.on_nan is OnNan.STOP
     attempt = Attempt(
@@ -44,24 +44,24 @@ def adopt_finished_probe(desk: Desk, record: JobRecord) -> None:
         ended_at=task.ended_at,
         nan_loss=lost.name if lost is not None else "",
     )
-    desk.store.add_points(desk.job_id, task.id, progress.points, progress.metrics)
+    context.store.add_points(context.job_id, task.id, progress.points, progress.metrics)
     told = "" if lost is None else f"{lost.name} is {lost.value:g} at the end of the work"
     if stops and lost is not None:
         # First: whoever goes on after a kill must not find them. Where the probe itself began is not kept: counted from
         # zero, no state from after the nan is ever trusted.
         since = samples_before_nan(progress, lost, samples_before=0.0)
-        with only_checkpoints_before(checkpoint_folder(desk.folder), since):
+        with only_checkpoints_before(checkpoint_folder(context.folder), since):
             pass
-    desk.store.put_attempt(desk.job_id, attempt)
+    context.store.put_attempt(context.job_id, attempt)
     if told:
-        desk.say("warning", told)
+        context.add_event("warning", told)
     if stops:
-        raise stopped_at_nan(record.id, desk.folder, told, redact(status.log_tail, desk.secrets))
-    desk.say("attempt", f"Nothing is left to train: {why}", number=attempt.number)
+        raise stopped_at_nan(record.id, context.folder, told, redact(status.log_tail, context.secrets))
+    context.add_event("attempt", f"Nothing is left to train: {why}", number=attempt.number)
 
 
-def _work_is_done(desk: Desk, record: JobRecord, status: TaskStatus) -> bool:
+def _work_is_done(context: JobContext, record: JobRecord, status: TaskStatus) -> bool:
     work = work_of(record.job)
     if work.until is not None and work.until.reached_in(status.progress.metrics):
         return True
-    return max(carried_samples(desk.folder), status.progress.samples) >= work.samples > 0
+    return max(carried_samples(context.folder), status.progress.samples) >= work.samples > 0

@@ -22,7 +22,7 @@ from mlcd.store import Store
 
 
 @dataclass(frozen=True)
-class Desk:
+class JobContext:
     """The means of driving one job; every write is guarded by the controller's token."""
 
     store: Store
@@ -50,7 +50,7 @@ class Desk:
         """Write the job's new facts, unless another controller has taken over."""
         return self.store.change_job(self.job_id, self.token, **changes)
 
-    def say(self, kind: str, message: str, **data: Any) -> None:
+    def add_event(self, kind: str, message: str, **data: Any) -> None:
         """Tell everyone who follows the job."""
         self.store.add_event(self.job_id, self.now(), kind, redact(message, self.secrets), data)
 

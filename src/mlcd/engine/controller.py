@@ -18,7 +18,7 @@ from mlcd.clouds.base import Cloud
 from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
 from mlcd.core.units import show_duration, show_usd
-from mlcd.engine.context import Desk, job_folder
+from mlcd.engine.context import JobContext, job_folder
 from mlcd.engine.control import controlling
 from mlcd.engine.monitor import observed
 from mlcd.engine.search import StopAskedError, open_search
@@ -51,8 +51,10 @@ def _drive_to_rest(store: Store, settings: Settings, job_id: str) -> bool:
         record = store.job(job_id)
         cloud = open_cloud(settings, record)
         try:
-            desk = Desk(store, cloud, settings, job_id, token, read_secrets(job_folder(settings, job_id)))
-            _drive(desk)
+            context = JobContext(
+                store, cloud, settings, job_id, token, read_secrets(job_folder(settings, job_id))
+            )
+            _drive(context)
         finally:
             cloud.close()
     return True
@@ -64,63 +66,72 @@ def open_cloud(settings: Settings, record: JobRecord) -> Cloud:
     return cloud
 
 
-def _drive(desk: Desk) -> JobRecord:
+def _drive(context: JobContext) -> JobRecord:
     """Step after step until the job rests; every way out leaves nothing running."""
-    steps: dict[JobState, Callable[[Desk], JobRecord]] = {
+    steps: dict[JobState, Callable[[JobContext], JobRecord]] = {
         JobState.SEARCHING: _search,
         JobState.PLANNED: _await_consent,
         JobState.TRAINING: _train,
     }
     try:
-        record = desk.record
+        record = context.record
         while record.state in steps:
             if record.stop_asked:
                 raise StopAskedError
             before = record.state
-            record = steps[before](desk)
+            record = steps[before](context)
             if record.state is before:
                 break
         return record
     except StopAskedError:
-        return _rest(desk, JobState.STOPPED, "Stopped by the user", CANCELLED)
+        return _rest(context, JobState.STOPPED, "Stopped by the user", CANCELLED)
     except LostControlError:
         raise
     except MlcdError as error:
         state = JobState.PAUSED if isinstance(error, LimitReachedError) else JobState.FAILED
-        return _rest(desk, state, _in_full(error), error.exit_code, **_enough(error))
+        return _rest(context, state, _in_full(error), error.exit_code, **_enough(error))
     except Exception:  # a bug of ours must not leave a job that costs money and says nothing
         traceback.print_exc()
-        return _rest(desk, JobState.FAILED, f"mlcd itself failed; see {desk.folder / 'controller.log'}", 1)
+        return _rest(
+            context, JobState.FAILED, f"mlcd itself failed; see {context.folder / 'controller.log'}", 1
+        )
 
 
-def _search(desk: Desk) -> JobRecord:
-    plan = open_search(desk).run()
+def _search(context: JobContext) -> JobRecord:
+    plan = open_search(context).run()
     forecast = f"{show_duration(plan.forecast.seconds)} and {show_usd(plan.forecast.usd)}"
-    desk.say("plan", f"Chosen: {plan.deployment} (training takes about {forecast}). {plan.reason}")
-    return desk.change(plan=plan, state=JobState.PLANNED)
+    context.add_event("plan", f"Chosen: {plan.deployment} (training takes about {forecast}). {plan.reason}")
+    return context.change(plan=plan, state=JobState.PLANNED)
 
 
-def _await_consent(desk: Desk) -> JobRecord:
-    record = desk.record
-    return desk.change(state=JobState.TRAINING) if record.confirmed else record
+def _await_consent(context: JobContext) -> JobRecord:
+    record = context.record
+    return context.change(state=JobState.TRAINING) if record.confirmed else record
 
 
-def _train(desk: Desk) -> JobRecord:
-    training = Training(desk)
+def _train(context: JobContext) -> JobRecord:
+    training = Training(context)
     model = training.run()
-    scrub_logs(desk.folder, desk.secrets)
-    forget_secrets(desk.folder)
-    desk.say("state", f"Done. The model is in {model}" if model else "Done.")
-    return desk.change(state=JobState.SUCCEEDED, ended_at=training.ended_at, error="", exit_code=0)
+    scrub_logs(context.folder, context.secrets)
+    forget_secrets(context.folder)
+    context.add_event("state", f"Done. The model is in {model}" if model else "Done.")
+    return context.change(state=JobState.SUCCEEDED, ended_at=training.ended_at, error="", exit_code=0)
 
 
-def _rest(desk: Desk, state: JobState, why: str, exit_code: int, **limits: float | None) -> JobRecord:
+def _rest(
+    context: JobContext, state: JobState, why: str, exit_code: int, **limits: float | None
+) -> JobRecord:
     """End what still runs, and say why the job goes no further."""
-    end_open_tasks(desk)
-    text = redact(why, desk.secrets)
-    desk.say("state", f"{state.value.capitalize()}: {text}")
-    changes: dict[str, Any] = {"state": state, "error": text, "exit_code": exit_code, "ended_at": desk.now()}
-    return desk.change(stop_asked=False, **changes, **limits)
+    end_open_tasks(context)
+    text = redact(why, context.secrets)
+    context.add_event("state", f"{state.value.capitalize()}: {text}")
+    changes: dict[str, Any] = {
+        "state": state,
+        "error": text,
+        "exit_code": exit_code,
+        "ended_at": context.now(),
+    }
+    return context.change(stop_asked=False, **changes, **limits)
 
 
 def _enough(error: MlcdError) -> dict[str, float | None]:
@@ -130,19 +141,19 @@ def _enough(error: MlcdError) -> dict[str, float | None]:
     return {"enough_seconds": error.deadline_seconds, "enough_usd": error.budget_usd}
 
 
-def end_open_tasks(desk: Desk) -> None:
-    """Stop and book every task of the job that may still run."""
-    for task in desk.store.tasks(desk.job_id, open_only=True):
-        handle = task.handle or _handle_of(desk, task.id)
+def end_open_tasks(context: JobContext) -> None:
+    """Stop every task of the job that may still run, and record what it cost."""
+    for task in context.store.tasks(context.job_id, open_only=True):
+        handle = task.handle or _handle_of(context, task.id)
         if handle is not None:
-            status = end_task(desk, handle, desk.record.job.checkpoint.grace_seconds)
-            desk.store.put_charges(desk.job_id, task.id, task.kind, status.charges)
-        desk.store.end_task(task.id, desk.now())
+            status = end_task(context, handle, context.record.job.checkpoint.grace_seconds)
+            context.store.put_charges(context.job_id, task.id, task.kind, status.charges)
+        context.store.end_task(task.id, context.now())
 
 
-def _handle_of(desk: Desk, task_id: str) -> str | None:
+def _handle_of(context: JobContext, task_id: str) -> str | None:
     """What a controller launched that was killed before it could write the handle down."""
-    return next((owned.handle for owned in desk.cloud.owned() if owned.task_id == task_id), None)
+    return next((owned.handle for owned in context.cloud.owned() if owned.task_id == task_id), None)
 
 
 def _in_full(error: MlcdError) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from mlcd.core.records import JobRecord
 from mlcd.core.trial import Trial
-from mlcd.engine.context import Desk
+from mlcd.engine.context import JobContext
 from mlcd.engine.programs import fingerprint, likeness, same_program
 from mlcd.forecast.placing import laws_of
 from mlcd.forecast.similarity import Match, find_match
@@ -83,23 +83,23 @@ class Earlier:
         return StoredModel(self.record.id, fingerprint(self.record), laws_of(own), noise, noise, smallest)
 
 
-def learn_from_earlier(desk: Desk, record: JobRecord) -> Earlier:
+def learn_from_earlier(context: JobContext, record: JobRecord) -> Earlier:
     """What is known from before; nothing where the job does not want it."""
     if not record.job.search.learn:
         return Earlier(record)
-    found = desk.store.past_trials(MOST_JOBS_LOOKED_AT, [record.owner])
+    found = context.store.past_trials(MOST_JOBS_LOOKED_AT, [record.owner])
     return Earlier(record, tuple(_past(record, *other) for other in found if other[0].id != record.id))
 
 
-def tell_of_earlier(desk: Desk, earlier: Earlier, own: Trials) -> None:
+def report_earlier(context: JobContext, earlier: Earlier, own: Trials) -> None:
     """Say once what is taken over from whom, and how alike it is."""
     for past in earlier.same:
         count = f"{len(past.trials)} {'trial' if len(past.trials) == 1 else 'trials'}"
-        _say_once(desk, earlier, f"{count} known from {past.job_id}: {past.likeness}", past.job_id)
+        _say_once(context, earlier, f"{count} known from {past.job_id}: {past.likeness}", past.job_id)
     match = earlier.match(own)
     if match is not None:
         words = f"Trials of another program are known: this job is {match.reason}"
-        _say_once(desk, earlier, words, match.model.job)
+        _say_once(context, earlier, words, match.model.job)
 
 
 def noise_in(trials: Trials) -> float | None:
@@ -114,8 +114,8 @@ def _past(record: JobRecord, other: JobRecord, trials: Trials) -> Past:
     return Past(other.id, begun, model, likeness(record, other) if same_program(record, other) else "")
 
 
-def _say_once(desk: Desk, earlier: Earlier, message: str, job_id: str) -> None:
+def _say_once(context: JobContext, earlier: Earlier, message: str, job_id: str) -> None:
     """Once for each job, whatever controllers died in between."""
     if job_id not in earlier.told:
         earlier.told.add(job_id)
-        desk.store.add_event_once(desk.job_id, desk.now(), "learn", message, {"job": job_id})
+        context.store.add_event_once(context.job_id, context.now(), "learn", message, {"job": job_id})

@@ -1,4 +1,4 @@
-"""Writes down how a stretch of training goes: money, samples, curves, and the live view."""
+"""Writes down how an attempt of training goes: money, samples, curves, and the live view."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from mlcd.core.progress import Progress
 from mlcd.core.records import JobRecord
 from mlcd.core.run import Attempt
 from mlcd.core.task import TaskKind, TaskStatus
-from mlcd.engine.context import Desk, work_of
+from mlcd.engine.context import JobContext, work_of
 from mlcd.engine.hang_detection import hang_limit, longest_pause, unusual_pause
 from mlcd.engine.nan_loss import nan_loss
 from mlcd.forecast.conditions_seen import PARAMETERS
 from mlcd.forecast.throughput import Throughput, first_step_seconds, last_step_seconds, throughput_after
 
-BOOK_SECONDS = 1.0  # how often the money so far is written down
+UPDATE_SECONDS = 1.0  # how often the money so far is written down
 RECENT_SECONDS = 60.0  # what "lately" means for a speed
 
 
-class Books:
-    """The books of one stretch; a new controller opens them anew."""
+class AttemptLedger:
+    """The ledger of one attempt; a new controller opens it again."""
 
-    def __init__(self, desk: Desk, attempt: Attempt) -> None:
-        self.desk = desk
+    def __init__(self, context: JobContext, attempt: Attempt) -> None:
+        self.context = context
         self.attempt = attempt
-        self._target = work_of(desk.record.job).until
-        self._booked_at = float("-inf")
-        earlier = (each.longest_pause_seconds for each in desk.store.attempts(desk.job_id))
+        self._target = work_of(context.record.job).until
+        self._updated_at = float("-inf")
+        earlier = (each.longest_pause_seconds for each in context.store.attempts(context.job_id))
         self._earlier_pause = max(earlier, default=0.0)
-        self._pauses_until = -1.0  # seconds of the stretch whose pauses between steps are known
-        self._points_until = -1.0  # seconds of the stretch whose points are stored
+        self._pauses_until = -1.0  # seconds of the attempt whose pauses between steps are known
+        self._points_until = -1.0  # seconds of the attempt whose points are stored
         self._metrics_until: dict[str, float] = {}  # likewise of each metric: they come from several sources
 
-    def book(self, record: JobRecord, status: TaskStatus, at_last: bool = False) -> Attempt:
+    def update(self, record: JobRecord, status: TaskStatus, at_last: bool = False) -> Attempt:
         """Write down what is new, at most once a second but for the last time."""
-        now = self.desk.now()
-        if at_last or now - self._booked_at >= BOOK_SECONDS:
-            self._booked_at = now
+        now = self.context.now()
+        if at_last or now - self._updated_at >= UPDATE_SECONDS:
+            self._updated_at = now
             self.attempt = self._seen(status)
-            store, job_id = self.desk.store, self.desk.job_id
+            store, job_id = self.context.store, self.context.job_id
             store.put_charges(job_id, self.attempt.task_id, TaskKind.TRAINING, status.charges)
             store.put_attempt(job_id, self.attempt)
             self._store_curves(status.progress)
@@ -47,11 +47,13 @@ class Books:
         return self.attempt
 
     def close(self, attempt: Attempt) -> Attempt:
-        """Write down how the stretch ended; only then is its task over."""
-        self.desk.store.put_attempt(self.desk.job_id, attempt)
-        self.desk.store.end_task(attempt.task_id, self.desk.now())
+        """Write down how the attempt ended; only then is its task over."""
+        self.context.store.put_attempt(self.context.job_id, attempt)
+        self.context.store.end_task(attempt.task_id, self.context.now())
         why = attempt.why or "work done"
-        self.desk.say("attempt", f"Stretch {attempt.number} {attempt.end}: {why}", number=attempt.number)
+        self.context.add_event(
+            "attempt", f"Attempt {attempt.number} {attempt.end}: {why}", number=attempt.number
+        )
         return attempt
 
     def hang_limit(self, record: JobRecord) -> float | None:
@@ -67,7 +69,7 @@ class Books:
         return max(self.attempt.longest_pause_seconds, longest)
 
     def _seen(self, status: TaskStatus) -> Attempt:
-        end = status.ended_at or self.desk.now()
+        end = status.ended_at or self.context.now()
         begin = status.started_at or end
         first, last = (each(status.progress.points) for each in (first_step_seconds, last_step_seconds))
         seen, lost = lately(status), nan_loss(status.progress, self._target)
@@ -89,18 +91,18 @@ class Books:
         points = [point for point in progress.points if point.seconds > self._points_until]
         until = self._metrics_until
         metrics = [point for point in progress.metrics if point.seconds > until.get(point.name, -1.0)]
-        self.desk.store.add_points(self.desk.job_id, self.attempt.task_id, points, metrics)
+        self.context.store.add_points(self.context.job_id, self.attempt.task_id, points, metrics)
         self._points_until = max([self._points_until, *(point.seconds for point in points)])
         self._metrics_until |= {point.name: point.seconds for point in metrics}
 
     def _live(self, record: JobRecord, status: TaskStatus) -> Live:
-        attempt, now = self.attempt, self.desk.now()
+        attempt, now = self.attempt, self.context.now()
         pause = unusual_pause(status, now)
         seen = lately(status) if pause == 0 else None
         done = attempt.samples_before + status.progress.samples
         work = record.samples(attempt.deployment)
         left = None if seen is None else max(0.0, work - done) / seen.samples_per_second
-        spent = self.desk.spent(record)
+        spent = self.context.spent(record)
         return Live(
             task_id=attempt.task_id,
             kind=TaskKind.TRAINING,

@@ -10,7 +10,7 @@ from mlcd.core.machines import Deployment
 from mlcd.core.progress import MetricPoint
 from mlcd.core.records import JobRecord
 from mlcd.core.run import Attempt
-from mlcd.engine.context import Desk
+from mlcd.engine.context import JobContext
 from mlcd.engine.earlier_jobs import Earlier, Trials, noise_in
 from mlcd.engine.programs import fingerprint
 from mlcd.engine.tasks import with_base
@@ -25,13 +25,15 @@ MOST_READINGS = 2000  # of each metric
 OWN_BATCH = 0  # stands for the batch size of a program that is told none
 
 
-def expected_samples(desk: Desk, record: JobRecord, earlier: Earlier, own: Trials) -> dict[int, float]:
+def expected_samples(
+    context: JobContext, record: JobRecord, earlier: Earlier, own: Trials
+) -> dict[int, float]:
     """Batch size → samples to the job's target, as far as anything tells.
 
     A job without a target has its work, whatever the batch size; of a recording it is recorded.
     """
     work = record.job.work
-    if isinstance(desk.cloud, Recorded) or work is None or work.until is None:
+    if isinstance(context.cloud, Recorded) or work is None or work.until is None:
         return record.samples_at
     batches = record.job.batch_sizes.choices or (OWN_BATCH,)
     known = [model.work for model in earlier.trained if model.work is not None]
@@ -59,40 +61,40 @@ def expected_noise(record: JobRecord, earlier: Earlier, own: Trials) -> float | 
     return scale if isfinite(scale) else None
 
 
-def most_samples(desk: Desk, record: JobRecord, deployment: Deployment) -> float:
+def most_samples(context: JobContext, record: JobRecord, deployment: Deployment) -> float:
     """What the training may take at most: with a target the user's word is a cap, however little is expected."""
     expected, work = record.samples(deployment), record.job.work
-    if work is None or work.until is None or isinstance(desk.cloud, Recorded):
+    if work is None or work.until is None or isinstance(context.cloud, Recorded):
         return expected
     return max(expected, work.samples)
 
 
-def tell_of_samples(desk: Desk, record: JobRecord, earlier: Earlier, own: Trials) -> None:
+def report_samples(context: JobContext, record: JobRecord, earlier: Earlier, own: Trials) -> None:
     """Say what the forecast takes the work to be, and from where it knows."""
     known = [model.job for model in earlier.trained if model.work is not None]
-    if isinstance(desk.cloud, Recorded) or not record.samples_at:
+    if isinstance(context.cloud, Recorded) or not record.samples_at:
         return
     at = ", ".join(_at(batch, samples) for batch, samples in sorted(record.samples_at.items()))
     noise = expected_noise(record, earlier, own)
     from_noise = f"a gradient noise scale of {noise:,.0f} samples" if noise is not None else ""
     source = " and ".join(part for part in (", ".join(known), from_noise) if part)
-    desk.say("learn", f"Samples to the target: {at} (from {source})", samples_at=record.samples_at)
+    context.add_event("learn", f"Samples to the target: {at} (from {source})", samples_at=record.samples_at)
 
 
 def _at(batch: int, samples: float) -> str:
     return f"{samples:,.0f}" if batch == OWN_BATCH else f"{samples:,.0f} at batch {batch}"
 
 
-def keep_model(desk: Desk, record: JobRecord) -> None:
+def keep_model(context: JobContext, record: JobRecord) -> None:
     """Store the job's models with it."""
-    desk.change(learnt=to_document(model_of(desk, record)))
+    context.change(learnt=to_document(model_of(context, record)))
 
 
-def model_of(desk: Desk, record: JobRecord) -> StoredModel:
+def model_of(context: JobContext, record: JobRecord) -> StoredModel:
     """What the probes and the training have taught."""
-    made = desk.store.trials(record.id)
+    made = context.store.trials(record.id)
     trials = made[: record.changes[0].trials] if record.changes else made  # later jobs begin as this one did
-    metrics = desk.store.metrics(record.id, MOST_READINGS)
+    metrics = context.store.metrics(record.id, MOST_READINGS)
     readings = stable_readings(metrics)
     noise = noise_over_all(metrics)
     first = noise_in(trials[:1]) or (readings[0] if readings else None)
@@ -103,7 +105,9 @@ def model_of(desk: Desk, record: JobRecord) -> StoredModel:
         noise_scale=noise if noise is not None else noise_in(trials),
         first_noise=first,
         smallest_batch=min(record.job.batch_sizes.choices, default=1),
-        work=_work_done(desk.store.attempts(record.id), noise) if _reached_target(record, metrics) else None,
+        work=_work_done(context.store.attempts(record.id), noise)
+        if _reached_target(record, metrics)
+        else None,
     )
 
 
@@ -113,7 +117,7 @@ def _reached_target(record: JobRecord, metrics: Iterable[MetricPoint]) -> bool:
 
 
 def _work_done(attempts: tuple[Attempt, ...], noise: float | None) -> Work | None:
-    """The samples that the training took; what probes trained is counted at the first stretch's batch."""
+    """The samples that the training took; what probes trained is counted at the first attempt's batch."""
     if not attempts:
         return None
     trained = [Work(_batch(attempts[0]), attempts[0].samples_before)]

@@ -33,7 +33,7 @@ _REFUSALS = {
 }
 
 
-def judge_probe(status: TaskStatus, now: float, settings: ProbeSettings) -> Measurement | Failure | None:
+def probe_result(status: TaskStatus, now: float, settings: ProbeSettings) -> Measurement | Failure | None:
     """A measurement that is good enough, a failure, or None: wait."""
     seen = _throughput(status, settings)
     if trains_alone(status, seen is not None):

@@ -1,7 +1,7 @@
 """Machines looked for again while a job trains: the job has changed, and what was measured of it holds no more.
 
-    the policy asks for it → the stretch ends with a checkpoint → the change is written down → a search as at the
-    beginning, of which the present deployment is the first trial, for its speed is known → the next stretch
+    the policy asks for it → the attempt ends with a checkpoint → the change is written down → a search as at the
+    beginning, of which the present deployment is the first trial, for its speed is known → the next attempt
 
 A controller that dies in between leaves the change in the store, and the next one goes on with the search.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mlcd.adapt.base import Situation
-from mlcd.adapt.changes import Lesson, Reoptimise, reconsider
+from mlcd.adapt.changes import Lesson, Replan, reconsider
 from mlcd.adapt.limits import Keep
 from mlcd.core.conditions import Change, Conditions
 from mlcd.core.machines import Deployment
@@ -22,16 +22,16 @@ from mlcd.core.study import Ledger, Study
 from mlcd.core.task import TaskStatus
 from mlcd.core.trial import Measurement, Phases, Trial
 from mlcd.core.units import show_duration, show_usd
-from mlcd.engine.context import Desk, goal_of
+from mlcd.engine.context import JobContext, goal_of
 from mlcd.engine.search import open_search
 from mlcd.errors import GoalUnreachableError
 from mlcd.forecast.conditions_seen import Steady, steady_conditions
 from mlcd.forecast.throughput import throughput_after
 
 
-def worth_looking(
+def worth_replanning(
     situation: Situation, record: JobRecord, before: Conditions, now: Conditions, study: Study
-) -> Keep | Reoptimise:
+) -> Keep | Replan:
     """Whether the job has changed so much that the search is worth making again."""
     if not study.probes_left or len(study.space) < 2:
         return Keep()
@@ -52,30 +52,30 @@ def search_cost(study: Study, deployment: Deployment, move_seconds: float) -> Le
     return Ledger(seconds + move_seconds, usd + deployment.usd(move_seconds))
 
 
-def note_change(desk: Desk, attempt: Attempt, status: TaskStatus, verdict: Reoptimise) -> None:
+def note_change(context: JobContext, attempt: Attempt, status: TaskStatus, decision: Replan) -> None:
     """Write down that the job has changed, and what it runs at since; from now on it is looked again."""
-    steady, number = steady_conditions(status.progress), len(desk.store.trials(desk.job_id))
+    steady, number = steady_conditions(status.progress), len(context.store.trials(context.job_id))
     if (trial := _as_trial(attempt, status, steady)) is not None:
-        desk.store.add_trial(desk.job_id, trial)
-    change = Change(desk.now(), number, verdict.change)
-    desk.change(changes=(*desk.record.changes, change), conditions={})
+        context.store.add_trial(context.job_id, trial)
+    change = Change(context.now(), number, decision.change)
+    context.change(changes=(*context.record.changes, change), conditions={})
 
 
-def look_again(desk: Desk) -> None:
+def replan(context: JobContext) -> None:
     """Search, and let the training go on where that is best."""
-    record = desk.record
-    search, here = open_search(desk), record.deployment
+    record = context.record
+    search, here = open_search(context), record.deployment
     try:
         plan = search.run()
         chosen, why = plan.deployment, plan.reason
     except GoalUnreachableError as error:
         chosen, why = here, error.message
-    change = replace(record.changes[-1], gain=_gain(desk, here, chosen))
-    usd = sum(trial.usd for trial in present_trials(record, desk.store.trials(desk.job_id)))
-    cost = f"{show_duration(desk.now() - change.at)} and {show_usd(usd)}"
+    change = replace(record.changes[-1], gain=_gain(context, here, chosen))
+    usd = sum(trial.usd for trial in present_trials(record, context.store.trials(context.job_id)))
+    cost = f"{show_duration(context.now() - change.at)} and {show_usd(usd)}"
     verb = "Staying on" if chosen == here else "Moving to"
-    desk.say("decision", f"{verb} {chosen}: {why} (looking took {cost})", deployment=chosen.key)
-    desk.change(changes=(*record.changes[:-1], change), moved_to=chosen)
+    context.add_event("decision", f"{verb} {chosen}: {why} (looking took {cost})", deployment=chosen.key)
+    context.change(changes=(*record.changes[:-1], change), moved_to=chosen)
 
 
 def _as_trial(attempt: Attempt, status: TaskStatus, steady: Steady | None) -> Trial | None:
@@ -95,10 +95,10 @@ def _as_trial(attempt: Attempt, status: TaskStatus, steady: Steady | None) -> Tr
     return Trial(attempt.deployment, measurement, 0.0, 0.0, Phases(), attempt.task_id)
 
 
-def _gain(desk: Desk, here: Deployment, chosen: Deployment) -> float:
+def _gain(context: JobContext, here: Deployment, chosen: Deployment) -> float:
     """What the aim saves of the rest by having moved; nothing where a speed is not known."""
-    record = desk.record
-    trials = present_trials(record, desk.store.trials(desk.job_id))
+    record = context.record
+    trials = present_trials(record, context.store.trials(context.job_id))
     rates = {t.deployment: t.measurement.samples_per_second for t in trials if t.measurement is not None}
     if here not in rates or chosen not in rates:
         return 0.0

@@ -18,8 +18,8 @@ from mlcd.core.study import Ledger, ProbeTime, Stop, Study
 from mlcd.core.task import TaskKind
 from mlcd.core.trial import Phases, Trial
 from mlcd.engine.adopt_probe import finished_probe
-from mlcd.engine.context import Desk, goal_of, work_of
-from mlcd.engine.earlier_jobs import Earlier, learn_from_earlier, tell_of_earlier
+from mlcd.engine.context import JobContext, goal_of, work_of
+from mlcd.engine.earlier_jobs import Earlier, learn_from_earlier, report_earlier
 from mlcd.engine.failures import (
     refuse_broken_program,
     refuse_failed_starts,
@@ -27,7 +27,7 @@ from mlcd.engine.failures import (
     refuse_failing_program,
     trials_that_count,
 )
-from mlcd.engine.models import OWN_BATCH, expected_samples, tell_of_samples
+from mlcd.engine.models import OWN_BATCH, expected_samples, report_samples
 from mlcd.engine.probe import Probe
 from mlcd.engine.programs import digest_of
 from mlcd.engine.spaces import space_on
@@ -46,7 +46,7 @@ class StopAskedError(Exception):
 class Search:
     """One search under way."""
 
-    desk: Desk
+    context: JobContext
     searcher: Searcher
     earlier: Earlier
     probes: list[Probe] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Search:
             while len(self.probes) >= self._record.job.search.parallel:
                 self._wait_for_one()
             step = self._suggest()
-            self._heed_the_user()  # who may have asked while a probe ended, or while the strategy was thinking
+            self._check_stop()  # who may have asked while a probe ended, or while the strategy was thinking
             if isinstance(step, Deployment):
                 self._begin(step)
             elif self.probes:
@@ -68,11 +68,11 @@ class Search:
 
     @property
     def _record(self) -> JobRecord:
-        return self.desk.record
+        return self.context.record
 
     def _take_over(self) -> None:
         """Go on with the probes of a controller that died."""
-        for task in self.desk.store.tasks(self.desk.job_id, open_only=True):
+        for task in self.context.store.tasks(self.context.job_id, open_only=True):
             if task.kind is TaskKind.PROBE:
                 self._launch(task)
 
@@ -91,35 +91,35 @@ class Search:
 
     def _all_done(self, study: Study) -> Stop | None:
         """The end of the search, where a probe has done all the work."""
-        probe = finished_probe(self.desk, self._record)
+        probe = finished_probe(self.context, self._record)
         if probe is None or all(trial.deployment != probe.deployment for trial in measured_trials(study)):
             return None
         return Stop(probe.deployment, "a probe has done all the work already")
 
     def _begin(self, deployment: Deployment) -> None:
-        self.desk.say("probe", f"Trying {deployment}", deployment=deployment.key)
+        self.context.add_event("probe", f"Trying {deployment}", deployment=deployment.key)
         # Of several at once only the first can carry the training on.
         carries = self._record.job.checkpoint.carry and not self.probes
-        self._launch(self.desk.intend(TaskKind.PROBE, deployment, carries))
+        self._launch(self.context.intend(TaskKind.PROBE, deployment, carries))
 
     def _launch(self, task: TaskRecord) -> None:
         """Start the probe, or take it over."""
-        probe = Probe(self.desk, task, self._allowed(self._study(), task.deployment))
+        probe = Probe(self.context, task, self._allowed(self._study(), task.deployment))
         probe.launch()
         self.probes.append(probe)
 
     def _wait_for_one(self) -> None:
         """Return when a probe is over."""
         while not self._finish_some():
-            self._heed_the_user()
-            self.desk.cloud.clock.sleep(self.desk.cloud.poll_seconds)
+            self._check_stop()
+            self.context.cloud.clock.sleep(self.context.cloud.poll_seconds)
 
     def _finish_some(self) -> bool:
         over = [probe for probe in self.probes if probe.check() is not None]
         self.probes = [probe for probe in self.probes if probe not in over]
         return bool(over)
 
-    def _heed_the_user(self) -> None:
+    def _check_stop(self) -> None:
         if self._record.stop_asked:
             for probe in self.probes:
                 probe.abandon()
@@ -128,15 +128,15 @@ class Search:
     def _study(self) -> Study:
         pending = tuple(probe.record.deployment for probe in self.probes)
         record = self._learn()
-        study = study_of(self.desk, record, space_of(self.desk, record), pending)
+        study = study_of(self.context, record, space_of(self.context, record), pending)
         return replace(study, earlier=(*study.earlier, *self.earlier.studies(study.trials)))
 
     def _learn(self) -> JobRecord:
         """Take over what earlier jobs and the probes so far tell of the work."""
-        record, own = self._record, self.desk.store.trials(self.desk.job_id)
-        tell_of_earlier(self.desk, self.earlier, own)
-        samples = expected_samples(self.desk, record, self.earlier, own)
-        return record if samples == record.samples_at else self.desk.change(samples_at=samples)
+        record, own = self._record, self.context.store.trials(self.context.job_id)
+        report_earlier(self.context, self.earlier, own)
+        samples = expected_samples(self.context, record, self.earlier, own)
+        return record if samples == record.samples_at else self.context.change(samples_at=samples)
 
     def _allowed(self, study: Study, deployment: Deployment) -> float:
         """How long a probe may run at the most: the best known deployment must stay within reach."""
@@ -147,7 +147,7 @@ class Search:
             reserve = Ledger(seconds, best.deployment.rental_usd(seconds))
         usd = study.spent.usd + reserve.usd
         spent = Ledger(study.spent.seconds + reserve.seconds, usd + self._promised_usd(study.goal, usd))
-        ending_seconds = self._record.job.checkpoint.grace_seconds + self.desk.cloud.ending_seconds
+        ending_seconds = self._record.job.checkpoint.grace_seconds + self.context.cloud.ending_seconds
         return rental_seconds(study.goal, spent, deployment, ending_seconds)
 
     def _promised_usd(self, goal: Goal, spent_usd: float) -> float:
@@ -162,25 +162,25 @@ class Search:
             refuse_failing_program(study.trials)
             refuse_failed_starts(study.trials)
         plan = make_plan(study, stop, self.searcher.beliefs(study))
-        tell_of_samples(self.desk, self._record, self.earlier, study.trials)
+        report_samples(self.context, self._record, self.earlier, study.trials)
         return plan
 
 
-def open_search(desk: Desk) -> Search:
+def open_search(context: JobContext) -> Search:
     """The search of a job, new or taken over."""
-    record = desk.record
+    record = context.record
     if not record.offers:
         samples = work_of(record.job).samples
-        samples_at = dict(desk.cloud.samples_at(samples)) if isinstance(desk.cloud, Recorded) else {}
-        record = desk.change(
-            offers=tuple(desk.cloud.offers()),
+        samples_at = dict(context.cloud.samples_at(samples)) if isinstance(context.cloud, Recorded) else {}
+        record = context.change(
+            offers=tuple(context.cloud.offers()),
             samples_at=samples_at,
-            start_seconds=desk.cloud.start_seconds,
+            start_seconds=context.cloud.start_seconds,
             code=digest_of(record.job.workdir),
         )
-        for notice in space_on(desk.cloud, record.job, record.offers).notices:
-            desk.say("warning", notice)
-    return Search(desk, open_searcher(record), learn_from_earlier(desk, record))
+        for notice in space_on(context.cloud, record.job, record.offers).notices:
+            context.add_event("warning", notice)
+    return Search(context, open_searcher(record), learn_from_earlier(context, record))
 
 
 def open_searcher(record: JobRecord) -> Searcher:
@@ -204,29 +204,34 @@ def searcher_for(job: Job) -> Searcher:
     return searcher
 
 
-def space_of(desk: Desk, record: JobRecord) -> tuple[Deployment, ...]:
+def space_of(context: JobContext, record: JobRecord) -> tuple[Deployment, ...]:
     """Every deployment that may be tried."""
-    return space_on(desk.cloud, record.job, record.offers, desk.store.trials(desk.job_id)).deployments
+    return space_on(
+        context.cloud, record.job, record.offers, context.store.trials(context.job_id)
+    ).deployments
 
 
 def study_of(
-    desk: Desk, record: JobRecord, space: tuple[Deployment, ...], pending: tuple[Deployment, ...] = ()
+    context: JobContext,
+    record: JobRecord,
+    space: tuple[Deployment, ...],
+    pending: tuple[Deployment, ...] = (),
 ) -> Study:
     """All that the strategy may see, read from the store; what probes have trained is done.
 
     Of a job that has changed, what was measured before is an earlier study.
     """
-    made, outdated = desk.store.trials(desk.job_id), record.outdated
+    made, outdated = context.store.trials(context.job_id), record.outdated
     trials = trials_that_count(made[outdated:], max(0, record.forgiven - outdated))
-    done, probes = carried_samples(desk.folder), record.job.probe
+    done, probes = carried_samples(context.folder), record.job.probe
     return Study(
         goal=goal_of(record),
         space=space,
         samples=max(1.0, record.samples_at.get(OWN_BATCH, work_of(record.job).samples) - done),
         trials=trials,
-        spent=desk.spent(record),
+        spent=context.spent(record),
         samples_at={batch: max(1.0, samples - done) for batch, samples in record.samples_at.items()},
-        probe_time=learnt_probe_time(desk.cloud.expected_probe(probes.measuring_seconds), trials),
+        probe_time=learnt_probe_time(context.cloud.expected_probe(probes.measuring_seconds), trials),
         start_seconds=learnt_start(record.start_seconds, trials, probes.warmup_seconds),
         probe_training_share=training_share(trials) if done > 0 else 0.0,
         pending=pending,

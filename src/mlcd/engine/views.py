@@ -12,7 +12,7 @@ from mlcd.core.run import NOTICEABLE_SECONDS, JobState, Run
 from mlcd.core.study import Belief, Ledger
 from mlcd.core.task import TaskFolder, TaskKind, TaskState
 from mlcd.core.view import JobStory, JobView
-from mlcd.engine.context import Desk, goal_of, job_folder
+from mlcd.engine.context import JobContext, goal_of, job_folder
 from mlcd.engine.control import alive
 from mlcd.engine.deliver import model_folder
 from mlcd.engine.search import learnt_start, open_searcher, space_of, study_of
@@ -64,15 +64,15 @@ def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> 
 def story_of(store: Store, settings: Settings, cloud: Cloud, view: JobView) -> JobStory:
     """The job with all that a report tells of it."""
     record = view.record
-    desk = Desk(store, cloud, settings, record.id, "", {})
-    space = space_of(desk, record) if record.offers else ()
+    context = JobContext(store, cloud, settings, record.id, "", {})
+    space = space_of(context, record) if record.offers else ()
     tasks = tuple(store.tasks(record.id))
     return JobStory(
         view=view,
         tasks=tasks,
         events=tuple(store.events(record.id)),
         space=space,
-        beliefs=_beliefs(desk, record, space) if space else (),
+        beliefs=_beliefs(context, record, space) if space else (),
         points=store.points(record.id, most=MOST_POINTS),
         metrics=store.metrics(record.id, most=MOST_POINTS),
         log_tail=_log_tail(settings, record, tasks[-1].id) if tasks else "",
@@ -83,7 +83,7 @@ def _running(store: Store, record: JobRecord, now: float, controlled: bool) -> t
     """The tasks at work; while no controller looks at them, time and money go on by the clock and the price."""
     if not record.state.active:
         return ()
-    trains = record.state is JobState.TRAINING and not record.looking_again
+    trains = record.state is JobState.TRAINING and not record.replanning
     kind = TaskKind.TRAINING if trains else TaskKind.PROBE
     known = {live.task_id: live for live in store.lives(record.id)}
     tasks = [task for task in store.tasks(record.id, open_only=True) if task.kind is kind]
@@ -137,10 +137,12 @@ def _probes_usd(bill: tuple[BillItem, ...]) -> float:
     return sum(item.usd for item in bill if item.kind is TaskKind.PROBE)
 
 
-def _beliefs(desk: Desk, record: JobRecord, space: tuple[Deployment, ...]) -> tuple[tuple[Belief, ...], ...]:
+def _beliefs(
+    context: JobContext, record: JobRecord, space: tuple[Deployment, ...]
+) -> tuple[tuple[Belief, ...], ...]:
     """What the strategy believed after each trial of the plan's search, in order."""
     searcher, planned = open_searcher(record), record.changes[0].trials if record.changes else None
-    study = study_of(desk, replace(record, changes=()), space)
+    study = study_of(context, replace(record, changes=()), space)
     study = replace(study, trials=study.trials[:planned])
     return tuple(
         searcher.beliefs(replace(study, trials=study.trials[:count]))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import isfinite
 from operator import itemgetter
 
-from mlcd.core.losses import stretch
+from mlcd.core.losses import slowdown
 from mlcd.core.machines import Deployment
 from mlcd.core.plan import Forecast, Plan
 from mlcd.core.records import JobRecord
@@ -85,7 +85,7 @@ def _from_rates(
     if work <= 0 or not rate > 0 or not isfinite(rate):
         return None
     offer = deployment.offer
-    work *= stretch(offer.losses_per_hour, view.start_seconds, lifetime_seconds=offer.lifetime_seconds)
+    work *= slowdown(offer.losses_per_hour, view.start_seconds, lifetime_seconds=offer.lifetime_seconds)
     seconds, longest, shortest = (
         view.start_seconds + work / max(one, rate / 1000) for one in (rate, low, high)
     )

@@ -130,7 +130,7 @@ def training_fact(view: JobView) -> Ledger:
 
 
 def attempts_section(story: JobStory) -> Html:
-    """Each stretch of the training and how it ended."""
+    """Each attempt of the training and how it ended."""
     attempts, pauses = story.view.run.attempts, story.view.run.pauses
     if not attempts:
         return Html("")

@@ -118,8 +118,8 @@ def _work(study: Study, space: Features) -> Floats:
     samples = _per_value(
         space.log_batch, lambda batch: study.samples_at.get(round(np.exp(batch)), study.samples)
     )
-    restarts = _per_value(space.lifetime, lambda seconds: study.stretch(0.0, seconds))
-    return samples * _per_value(space.losses, study.stretch) * restarts
+    restarts = _per_value(space.lifetime, lambda seconds: study.slowdown(0.0, seconds))
+    return samples * _per_value(space.losses, study.slowdown) * restarts
 
 
 def _per_value(values: Floats, function: Callable[[float], float]) -> Floats:

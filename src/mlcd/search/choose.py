@@ -103,7 +103,7 @@ def _risk(study: Study, choice: Deployment | None, forecast: Forecast) -> str:
         return ""
     losses = choice.offer.losses_per_hour * forecast.seconds / 3600.0
     lost = (forecast.seconds - study.start_seconds) * (
-        1.0 - 1.0 / study.stretch(choice.offer.losses_per_hour)
+        1.0 - 1.0 / study.slowdown(choice.offer.losses_per_hour)
     )
     cost = f"{show_duration(lost)} and {show_usd(choice.usd(lost))}"
     return f"Of that, {cost} are for its machines being taken back, which is expected {losses:.2g} times."

@@ -165,8 +165,8 @@ def outlook(study: Study) -> Outlook:
     table = table_of(study.space)
     probe_seconds = _by_value(table.nodes, lambda nodes: study.probe_time.seconds(int(nodes)))
     work = _by_value(table.batch, lambda batch: study.samples_at.get(int(batch), study.samples))
-    longer = _by_value(table.losses_per_hour, study.stretch) * _by_value(
-        table.lifetime_seconds, lambda seconds: study.stretch(0.0, seconds)
+    longer = _by_value(table.losses_per_hour, study.slowdown) * _by_value(
+        table.lifetime_seconds, lambda seconds: study.slowdown(0.0, seconds)
     )
     is_open = ~forbidden(table, lessons(study))
     is_open[table.rows(tuple(study.tried))] = False

@@ -4,8 +4,8 @@ Thinning does not read what it leaves out. For at most n points of a curve the t
 its last is cut into n − 1 steps, and a recursive query hops over the key's tree: the first row, then the
 first row at least one step later, and so on, O(n log rows).
 
-The stretches of a training make one line: seconds count from the launch of the first, samples from the
-checkpoint that a stretch went on from; steps are the stretch's own.
+The attempts of a training make one line: seconds count from the launch of the first, samples from the
+checkpoint that an attempt went on from; steps are the attempt's own.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def all_points(connection: Connection, job_id: str, most: int | None) -> tuple[P
         Point(
             row.seconds + task.later_seconds, _number(row.steps), _number(row.samples) + task.samples_before
         )
-        for task in _stretches(connection, job_id)
+        for task in _attempts(connection, job_id)
         for row in _curve(connection, points.c.task, task.number, most)
     ]
     return tuple(_evenly(line, most))
@@ -60,7 +60,7 @@ def all_points(connection: Connection, job_id: str, most: int | None) -> tuple[P
 def all_metrics(connection: Connection, job_id: str, most: int | None) -> tuple[MetricPoint, ...]:
     """Metrics of all tasks in one line, by time."""
     lines: dict[str, list[MetricPoint]] = {}
-    for task in _stretches(connection, job_id):
+    for task in _attempts(connection, job_id):
         for name, number in _series(connection, task.number).items():
             curve = _curve(connection, metrics.c.series, number, most)
             lines.setdefault(name, []).extend(
@@ -72,15 +72,15 @@ def all_metrics(connection: Connection, job_id: str, most: int | None) -> tuple[
 
 
 @dataclass(frozen=True)
-class _Stretch:
+class _AttemptTask:
     """A task's part of the line."""
 
     number: int
-    later_seconds: float  # than the first stretch it was launched
+    later_seconds: float  # than the first attempt it was launched
     samples_before: float
 
 
-def _stretches(connection: Connection, job_id: str) -> list[_Stretch]:
+def _attempts(connection: Connection, job_id: str) -> list[_AttemptTask]:
     """The tasks of a job that have curves, in order."""
     of_task = (attempts.c.job_id == tasks.c.job_id) & (attempts.c.task_id == tasks.c.id)
     has_curves = (
@@ -96,7 +96,7 @@ def _stretches(connection: Connection, job_id: str) -> list[_Stretch]:
     launches = [read(TaskRecord, task).intended_at for _, task, _ in rows]
     before = [read(Attempt, attempt).samples_before if attempt else 0.0 for _, _, attempt in rows]
     return [
-        _Stretch(row[0], at - launches[0], samples)
+        _AttemptTask(row[0], at - launches[0], samples)
         for row, at, samples in zip(rows, launches, before, strict=True)
     ]
 

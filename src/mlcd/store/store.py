@@ -166,7 +166,7 @@ class Store:
     def finish_probe(
         self, job_id: str, trial: Trial, kind: TaskKind, charges: Sequence[Charge], ended_at: float
     ) -> None:
-        """Trial, bill and end of its task in one transaction: all is booked or nothing."""
+        """Trial, bill and end of its task in one transaction: all or nothing."""
         with self._database.writing() as connection:
             jobs.lock(connection, job_id)
             history.add_trial(connection, job_id, trial)
@@ -253,11 +253,11 @@ class Store:
             curves.add_metrics(connection, task, metrics)
 
     def points(self, job_id: str, most: int | None = None) -> tuple[Point, ...]:
-        """Progress, all stretches in one line (see curves); at most so many points, first and last included."""
+        """Progress, all attempts in one line (see curves); at most so many points, first and last included."""
         with self._database.reading() as connection:
             return curves.all_points(connection, job_id, most)
 
     def metrics(self, job_id: str, most: int | None = None) -> tuple[MetricPoint, ...]:
-        """Metrics, all stretches in one line, by time; of each name at most so many, first and last included."""
+        """Metrics, all attempts in one line, by time; of each name at most so many, first and last included."""
         with self._database.reading() as connection:
             return curves.all_metrics(connection, job_id, most)

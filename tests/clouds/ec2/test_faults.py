@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 PROGRAM = Path(__file__).with_name("ddp_program.py")
 STEPS, BATCH = 320, 32
 STEPS_EACH = 30  # before something goes wrong again
-FAULTS = (  # in which stretch of the training, what, on the host of which rank
+FAULTS = (  # in which attempt of the training, what, on the host of which rank
     (1, "slow", 1),
     (1, "fill-disk", 0),
     (2, "cut", 0),
@@ -95,24 +95,24 @@ class Breaker(threading.Thread):
         self.died: dict[str, float] = {}  # instance → when it lost its power
 
     def run(self) -> None:
-        """A fault in each stretch of the training, once it has made steps; a slow host ends none."""
+        """A fault in each attempt of the training, once it has made steps; a slow host ends none."""
         store = open_store(self._settings.store_url)
-        for stretch, kind, rank in FAULTS:
-            already = sum(each == stretch for each, _, _ in self.done)
-            self._wait_for_steps(store, stretch, STEPS_EACH * (1 + already))
-            machine = self._machine(f"{self._job_id}-t{stretch}", rank)
+        for attempt, kind, rank in FAULTS:
+            already = sum(each == attempt for each, _, _ in self.done)
+            self._wait_for_steps(store, attempt, STEPS_EACH * (1 + already))
+            machine = self._machine(f"{self._job_id}-t{attempt}", rank)
             self._ec2.fault(kind, machine.id)
-            self.done += ((stretch, kind, rank),)
+            self.done += ((attempt, kind, rank),)
             if kind == "poweroff":
                 self.died[machine.id] = time.time()
         store.close()
 
-    def _wait_for_steps(self, store: Store, stretch: int, steps: float) -> None:
+    def _wait_for_steps(self, store: Store, attempt: int, steps: float) -> None:
         def enough() -> bool:
             attempts = store.attempts(self._job_id)
-            return len(attempts) == stretch and attempts[-1].samples / BATCH >= steps
+            return len(attempts) == attempt and attempts[-1].samples / BATCH >= steps
 
-        wait_for(enough, f"{steps} steps of stretch {stretch}", PATIENCE_S)
+        wait_for(enough, f"{steps} steps of attempt {attempt}", PATIENCE_S)
 
     def _machine(self, task_id: str, rank: int) -> Machine:
         state = task_files(self._settings.home / "ec2", task_id).read_state()
