@@ -26,7 +26,7 @@ from mlcd.clouds.base import Cloud, Recorded
 from mlcd.core.clock import SystemClock
 from mlcd.core.job import Job
 from mlcd.core.jobfile import LoadedJob, job_from_dict, load_job
-from mlcd.core.jobvalues import usd
+from mlcd.core.jobfile.values import usd
 from mlcd.core.listing import JobLine, Lesson, LogPage, Page
 from mlcd.core.machines import Offer
 from mlcd.core.records import Event, JobRecord

@@ -18,7 +18,7 @@ from mlcd.api import Client
 from mlcd.catalog.traces import REQUIRED
 from mlcd.cli import door
 from mlcd.clouds.replay.options import NAMES as REPLAY_OPTIONS
-from mlcd.core.jobkeys import UNUSED, UNUSED_RESOURCES, JobKeys, Keys
+from mlcd.core.jobfile.keys import UNUSED, UNUSED_RESOURCES, JobKeys, Keys
 from mlcd.settings import Settings
 
 ROW = re.compile(r"^\| `(?P<key>[\w.]+)` \| (?P<value>.*?) \| (?P<default>.*?) \| ", re.MULTILINE)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from mlcd.core.jobnotices import checked_address, occasions
+from mlcd.core.jobfile.events import checked_address, occasions
 from mlcd.core.notices import EVERY_OCCASION, Channel, Occasion, Recipient
 from mlcd.core.records import JobRecord
 from mlcd.errors import UserError

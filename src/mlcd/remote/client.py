@@ -13,8 +13,7 @@ from typing import Any
 
 from mlcd.api import at_rest
 from mlcd.core.job import Job
-from mlcd.core.jobfile import LoadedJob, job_from_dict, load_job
-from mlcd.core.jobwords import job_to_dict
+from mlcd.core.jobfile import LoadedJob, job_from_dict, job_to_dict, load_job
 from mlcd.core.listing import JobLine, Lesson, LogPage, Page
 from mlcd.core.machines import Offer
 from mlcd.core.records import Event

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import mlcd
-from mlcd.core.jobyaml import read_yaml
+from mlcd.core.jobfile.yaml import read_yaml
 from mlcd.errors import NotFoundError, UserError
 
 _SENTENCES = {

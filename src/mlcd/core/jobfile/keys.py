@@ -1,6 +1,6 @@
 """The keys that a job file may have: those of a SkyPilot task, and ours.
 
-Each value is read by a function of mlcd.core.jobvalues; what concerns several keys is checked here.
+Each value is read by a function of mlcd.core.jobfile.values; what concerns several keys is checked here.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from pydantic import (
     model_validator,
 )
 
-from mlcd.core import jobaround as around
-from mlcd.core import jobvalues as read
 from mlcd.core.goal import Aim
 from mlcd.core.job import (
     BatchSizes,
@@ -32,6 +30,8 @@ from mlcd.core.job import (
     SearchSettings,
     Topology,
 )
+from mlcd.core.jobfile import context as around
+from mlcd.core.jobfile import values as read
 from mlcd.core.notices import Recipient
 
 # Keys of a SkyPilot task that mlcd understands and has no use for.

@@ -21,9 +21,9 @@ from mlcd.core.job import (
     Target,
     Work,
 )
-from mlcd.core.jobaround import Surroundings
-from mlcd.core.jobkeys import JobKeys, MachineKeys, ResourcesKeys, WorkKeys
-from mlcd.core.jobvalues import likely_direction
+from mlcd.core.jobfile.context import Surroundings
+from mlcd.core.jobfile.keys import JobKeys, MachineKeys, ResourcesKeys, WorkKeys
+from mlcd.core.jobfile.values import likely_direction
 
 _LARGEST_SCRIPT = 1_000_000  # bytes
 _TORCH_COMMAND = re.compile(r"\b(torchrun|torch)\b")

@@ -24,11 +24,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from mlcd.core.job import Job
-from mlcd.core.jobaround import Surroundings
-from mlcd.core.jobbuild import build_job
-from mlcd.core.jobkeys import SHORT_FORMS, UNUSED, UNUSED_RESOURCES, JobKeys
-from mlcd.core.jobproblems import invalid_job, problems_of
-from mlcd.core.jobyaml import Document, Problem, read_yaml
+from mlcd.core.jobfile.build import build_job
+from mlcd.core.jobfile.context import Surroundings
+from mlcd.core.jobfile.errors import invalid_job, problems_of
+from mlcd.core.jobfile.keys import SHORT_FORMS, UNUSED, UNUSED_RESOURCES, JobKeys
+from mlcd.core.jobfile.yaml import Document, Problem, read_yaml
 from mlcd.errors import InvalidJobError
 
 _LARGEST_FILE = 1_000_000  # bytes

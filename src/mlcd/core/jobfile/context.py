@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import ValidationInfo
 
-from mlcd.core import jobnotices
-from mlcd.core import jobvalues as read
+from mlcd.core.jobfile import events
+from mlcd.core.jobfile import values as read
 from mlcd.core.notices import Recipient
 
 _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
@@ -66,7 +66,7 @@ def read_deadline(value: Any, info: ValidationInfo) -> datetime | float:
 
 def read_recipients(value: Any, info: ValidationInfo) -> tuple[Recipient, ...]:
     """Who is told; the secrets that this takes must be among the job's."""
-    found = jobnotices.recipients(value)
+    found = events.recipients(value)
     known = info.data.get("secrets") or _around(info).secrets
     for name in (name for one in found for name in one.secret_names):
         if name not in known:

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from mlcd.core.jobkeys import UNUSED, UNUSED_RESOURCES, JobKeys, Keys, MachineKeys
-from mlcd.core.jobvalues import EntryErrors
-from mlcd.core.jobyaml import Document, Problem
+from mlcd.core.jobfile.keys import UNUSED, UNUSED_RESOURCES, JobKeys, Keys, MachineKeys
+from mlcd.core.jobfile.values import EntryErrors
+from mlcd.core.jobfile.yaml import Document, Problem
 from mlcd.errors import InvalidJobError, did_you_mean
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlcd.core.jobfile import job_from_dict
-from mlcd.core.jobwords import job_to_dict
+from mlcd.core.jobfile import job_from_dict, job_to_dict
 from mlcd.core.notices import Channel, Occasion, Recipient
 from mlcd.errors import InvalidJobError
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from mlcd.core.job import Job
-from mlcd.core.jobfile import job_from_dict
-from mlcd.core.jobwords import job_to_dict
+from mlcd.core.jobfile import job_from_dict, job_to_dict
 
 FULL: dict[str, Any] = {
     "name": "Full job",
