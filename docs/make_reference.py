@@ -1,6 +1,6 @@
-"""Writes docs/reference/commands.md from the commands themselves: `python docs/make_reference.py`.
+"""Writes docs/reference/commands.md from the commands, and the tables of job-file.md: `python docs/make_reference.py`.
 
-The page is made from the functions behind the commands, not from printed help, so that it is the same on every terminal
+The page of commands is made from the functions behind the commands, not from printed help, so that it is the same on every terminal
 and with every version of Typer. tests/docs/test_reference.py fails where the committed page is another one.
 """
 
@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+import job_file_page
 import typer
 from typer.models import ArgumentInfo, CommandInfo, OptionInfo, ParameterInfo
 
@@ -171,4 +172,6 @@ def first_line(call: Callable[..., Any]) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(make_page(), encoding="utf-8")
-    typer.echo(f"{PAGE} written")
+    page = job_file_page.PAGE.read_text(encoding="utf-8")
+    job_file_page.PAGE.write_text(job_file_page.make_page(page), encoding="utf-8")
+    typer.echo(f"{PAGE} and {job_file_page.PAGE} written")

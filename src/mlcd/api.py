@@ -25,7 +25,7 @@ from mlcd import registry
 from mlcd.clouds.base import Cloud, Recorded
 from mlcd.core.clock import SystemClock
 from mlcd.core.job import Job
-from mlcd.core.jobfile import LoadedJob, job_from_dict, load_job
+from mlcd.core.jobfile import LoadedJob, load
 from mlcd.core.jobfile.values import usd
 from mlcd.core.listing import JobLine, Lesson, LogPage, Page
 from mlcd.core.machines import Offer
@@ -104,18 +104,15 @@ class Client:
         The paths of a mapping are seen from base; variables without a value come from environ, by default
         this process's.
         """
-        if isinstance(job, Job):
-            return LoadedJob(job, dict(secrets or {}), ())
-        options: dict[str, Any] = {
-            "envs": envs or {},
-            "secrets": secrets or {},
-            "environ": os.environ if environ is None else environ,
-            "overrides": overrides or {},
-            "defaults": {"cloud": self.settings.cloud},
-        }
-        if isinstance(job, Mapping):
-            return job_from_dict(job, base=base, **options)
-        return load_job(Path(job), **options)
+        return load(
+            job,
+            base,
+            envs=envs or {},
+            secrets=secrets or {},
+            environ=os.environ if environ is None else environ,
+            overrides=overrides or {},
+            defaults={"cloud": self.settings.cloud},
+        )
 
     def check(
         self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None

@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from enum import Enum
-from typing import Any
 
 import pytest
 
@@ -18,11 +15,7 @@ from mlcd.api import Client
 from mlcd.catalog.traces import REQUIRED
 from mlcd.cli import door
 from mlcd.clouds.replay.options import NAMES as REPLAY_OPTIONS
-from mlcd.core.jobfile.keys import UNUSED, UNUSED_RESOURCES, JobKeys, Keys
 from mlcd.settings import Settings
-
-ROW = re.compile(r"^\| `(?P<key>[\w.]+)` \| (?P<value>.*?) \| (?P<default>.*?) \| ", re.MULTILINE)
-LONG_FORMS = {"batch_size.sizes", "batch_size.accumulate"}  # of a key that is read by one function
 
 
 def page(name: str) -> str:
@@ -39,61 +32,20 @@ def settings_in_sections() -> list[tuple[str, str, object]]:
     ]
 
 
-def job_file_rows() -> dict[str, str]:
-    """Key → default, as the page has them."""
-    return {row["key"]: row["default"] for row in ROW.finditer(page("job-file.md"))}
-
-
-def leaves(model: type[Keys], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Every key of a job file that holds a value, with its default; alternatives repeat the keys of resources."""
-    for name, field in model.model_fields.items():
-        key = f"{above}{name}"
-        inner = [
-            each for each in (field.annotation, *getattr(field.annotation, "__args__", ())) if is_keys(each)
-        ]
-        if inner and name not in ("any_of", "ordered"):
-            yield from leaves(inner[0], f"{key}.")
-        else:
-            yield key, field.default
-
-
-def is_keys(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Keys)
-
-
-def as_shown(default: Any) -> str | None:
-    """A default as a cell shows it; None: in words, or not at all."""
-    if isinstance(default, Enum):
-        return f"`{default.value}`"
-    if isinstance(default, bool):
-        return f"`{str(default).lower()}`"
-    if isinstance(default, int | float):
-        return f"`{default:g}`"
-    return f"`{default}`" if isinstance(default, str) and default else None
+def made(code: str) -> str:
+    """What docs/make_reference.py and its parts make."""
+    run = [sys.executable, "-c", code]
+    return subprocess.run(run, cwd=DOCS, capture_output=True, text=True, check=True).stdout
 
 
 def test_the_command_reference_is_what_the_commands_say() -> None:
-    made = subprocess.run(
-        [sys.executable, "-c", "import make_reference as m; print(m.make_page(), end='')"],
-        cwd=DOCS, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert page("commands.md") == made.stdout, "run: python docs/make_reference.py"
+    now = made("import make_reference as m; print(m.make_page(), end='')")
+    assert page("commands.md") == now, "run: python docs/make_reference.py"
 
 
-def test_every_key_of_a_job_file_is_described_and_no_other() -> None:
-    known = {key for key, _ in leaves(JobKeys)}
-    assert set(job_file_rows()) == known | LONG_FORMS
-
-
-@pytest.mark.parametrize(("key", "default"), list(leaves(JobKeys)))
-def test_a_job_file_s_default_is_the_one_described(key: str, default: Any) -> None:
-    if (shown := as_shown(default)) is not None:
-        assert job_file_rows()[key] == shown
-
-
-@pytest.mark.parametrize("key", sorted(key for key in UNUSED | UNUSED_RESOURCES if not key.startswith("_")))
-def test_a_key_that_is_ignored_is_named(key: str) -> None:
-    assert f"`{key}`" in page("job-file.md").partition("## SkyPilot's keys")[2]
+def test_the_tables_of_the_job_file_are_what_its_definition_says() -> None:
+    now = made("import job_file_page as m; print(m.make_page(m.PAGE.read_text()), end='')")
+    assert page("job-file.md") == now, "run: python docs/make_reference.py"
 
 
 @pytest.mark.parametrize("name", registry.names("searchers"))

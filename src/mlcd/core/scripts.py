@@ -1,9 +1,10 @@
-"""What a job's command shows of its program: the script that it starts, and the module path that it sets."""
+"""What a job's command shows of its program: the script that it starts, its platform, its module path."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 from mlcd.core.job import Job
@@ -13,6 +14,17 @@ _SCRIPT = re.compile(r"[\w./-]+\.(?:py|sh)")
 _EXPANDED = re.compile(r"[$`]")  # only the shell knows what stands there: it may be the script
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
 _SETS_PATH = re.compile(r"(?<![\w${-])PYTHONPATH=(?!\S*\$\{?PYTHONPATH)")
+_LARGEST_SCRIPT = 1_000_000  # bytes
+_TORCH_COMMAND = re.compile(r"\b(torchrun|torch)\b")
+# What a script imports tells its platform; the first that fits, since torch programs may import the others' tools.
+_IMPORTS = {
+    "pytorch": r"torch\w*|lightning|pytorch_lightning|accelerate|transformers",
+    "tensorflow": r"tensorflow|keras",
+    "jax": r"jax|flax|optax",
+    "mxnet": r"mxnet",
+}
+_PYTHON_SCRIPT = re.compile(r"(?:^|[\s'\"=])([\w./-]+\.py)\b")
+_MODULE = re.compile(r"\s-m\s+([\w.]+)")
 _OTHER_PROGRAMS = frozenset({"-c", "-m"})  # of the interpreter: what it runs is no file, or one elsewhere
 
 
@@ -53,3 +65,26 @@ def keeping_python_path(run: str) -> str:
     `PYTHONPATH=src python train.py` would hide the worker, and no step would be counted.
     """
     return _SETS_PATH.sub("PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}", run)
+
+
+def likely_platform(run: str, workdir: str) -> str:
+    """The platform that the command or the script that it names uses, else 'command'."""
+    if _TORCH_COMMAND.search(run):
+        return "pytorch"
+    scripts = list(_scripts(run, workdir))
+    for platform, packages in _IMPORTS.items():
+        imports = re.compile(rf"^\s*(?:import|from)\s+(?:{packages})\b", re.MULTILINE)
+        if any(imports.search(text) for text in scripts):
+            return platform
+    return "command"
+
+
+def _scripts(run: str, workdir: str) -> Iterable[str]:
+    modules = [module.replace(".", "/") + ".py" for module in _MODULE.findall(run)]
+    for name in [*_PYTHON_SCRIPT.findall(run), *modules]:
+        file = Path(workdir or "/nowhere") / name
+        try:
+            if file.is_file() and file.stat().st_size < _LARGEST_SCRIPT:
+                yield file.read_text(errors="ignore")
+        except OSError:
+            continue  # a guess that cannot be read is no guess

@@ -13,7 +13,7 @@ from typing import Any
 
 from mlcd.api import at_rest
 from mlcd.core.job import Job
-from mlcd.core.jobfile import LoadedJob, job_from_dict, job_to_dict, load_job
+from mlcd.core.jobfile import LoadedJob, job_to_dict, load
 from mlcd.core.listing import JobLine, Lesson, LogPage, Page
 from mlcd.core.machines import Offer
 from mlcd.core.records import Event
@@ -52,16 +52,14 @@ class RemoteClient:
         overrides: Mapping[str, Any] | None = None,
     ) -> LoadedJob:
         """Read and check a job of this computer: a file, a mapping with the same keys, or a Job."""
-        if isinstance(job, Job):
-            return LoadedJob(job, dict(secrets or {}), ())
-        options: dict[str, Any] = {
-            "envs": envs or {},
-            "secrets": secrets or {},
-            "environ": os.environ,
-            "overrides": overrides or {},
-            "defaults": {"cloud": self.about["cloud"]},
-        }
-        return job_from_dict(job, **options) if isinstance(job, Mapping) else load_job(Path(job), **options)
+        return load(
+            job,
+            envs=envs or {},
+            secrets=secrets or {},
+            environ=os.environ,
+            overrides=overrides or {},
+            defaults={"cloud": self.about["cloud"]},
+        )
 
     def check(
         self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None

@@ -402,10 +402,10 @@ def test_a_python_mapping_is_a_job_too(tmp_path: Path) -> None:
         ("search: {options: 4}", "search.options: a mapping is expected here"),
         ("probe: {min_seconds: 90, max_seconds: 60}", "probe: min_seconds (90) is above max_seconds (60)"),
         ("probe: {interval_share: 5}", "probe.interval_share: 5 is not a share between 0 and 1"),
-        ("checkpoint: /tmp/x", "checkpoint.path: '/tmp/x' is not a path inside the working directory"),
+        ("checkpoint: /tmp/x", "checkpoint: '/tmp/x' is not a path inside the working directory"),
         ("outputs: ../model", "outputs: '../model' is not a path inside the working directory"),
-        ("progress: 'step ('", "progress.pattern: 'step (' is not a regular expression"),
-        ("progress: 'step (.*)'", "progress.pattern: name what is read with groups"),
+        ("progress: 'step ('", "progress: 'step (' is not a regular expression"),
+        ("progress: 'step (.*)'", "progress: name what is read with groups"),
         ("workdir: ./gone", "workdir: there is no folder"),
         ("workdir: {url: https://x.org/a.git, ref: main}", "workdir: a repository is not fetched by mlcd"),
         ("workdir: ~no-such-user-here/x", "names no home folder"),
@@ -416,7 +416,10 @@ def test_a_python_mapping_is_a_job_too(tmp_path: Path) -> None:
         ("resources: {cpus: lots}", "resources.cpus: 'lots' is not a number of CPUs"),
         ("resources: {memory: 3XB}", "resources.memory: '3XB' is not an amount of memory"),
         ("resources: {accelerators: 'A100:x'}", "resources.accelerators: 'x' is not a count, in 'A100:x'"),
-        ("resources: {infra: aws, cloud: aws}", "resources: 'infra' says the cloud and the region"),
+        (
+            "resources: {infra: aws, cloud: aws}",
+            "resources: there is both 'cloud' and 'infra'; leave one out",
+        ),
         ("resources: {use_spot: maybe}", "resources.use_spot: 'maybe' is neither true nor false"),
         ("resources: [aws]", "resources: a mapping of keys is expected here"),
         ("name: ' '", "name: it is blank"),
@@ -456,7 +459,7 @@ def test_accelerators_may_be_asked_for_by_skypilots_other_name() -> None:
     job = parse_job(with_run("resources: {gpus: 'H100:8', any_of: [{use_spot: true}, {gpus: A100}]}")).job
     assert [each.accelerators for each in job.resources] == [(("H100", 8.0),), (("A100", 1.0),)]
     both = complaint(with_run("resources: {gpus: H100, accelerators: A100}"))
-    assert "resources: 'gpus' is another name of 'accelerators'; leave one out" in both
+    assert "resources: there is both 'gpus' and 'accelerators'; leave one out" in both
 
 
 def test_all_mistakes_are_told_at_once_each_with_its_line() -> None:

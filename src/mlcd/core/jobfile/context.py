@@ -1,4 +1,4 @@
-"""The values of a job file that depend on what is around it: its folder, the time, and what the caller gave."""
+"""What a job file is read in, and the values that depend on it: the file's folder, the time, and what the caller gave."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from pydantic import ValidationInfo
-
 from mlcd.core.jobfile import events
 from mlcd.core.jobfile import values as read
 from mlcd.core.notices import Recipient
@@ -20,15 +18,16 @@ _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What a job file is read against: its folder, the time, and the values given beside it."""
+class Context:
+    """The folder, the time and the values given beside a file; notices and secrets are gathered in it."""
 
     base: Path
     now: float
     envs: Mapping[str, str] = field(default_factory=dict)
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    given_secrets: Mapping[str, str] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
+    secrets: dict[str, str] = field(default_factory=dict)  # their values, which no noun may hold
 
     def path(self, words: str) -> Path:
         """An absolute path, with ${VARIABLES} filled in."""
@@ -42,13 +41,13 @@ class Surroundings:
         return Template(words).safe_substitute(self.envs)
 
 
-def read_workdir(value: Any, info: ValidationInfo) -> str:
+def workdir(value: Any, context: Context) -> str:
     """The working directory as an absolute path; it must be there."""
     if isinstance(value, dict):
         raise ValueError(
             "a repository is not fetched by mlcd; clone it and give its folder, or clone it in 'setup'"
         )
-    folder = _around(info).path(read.filled_text(value))
+    folder = context.path(read.filled_text(value))
     if not _on_disk(folder):
         raise ValueError(f"there is no folder {folder}")
     if not folder.is_dir():
@@ -56,45 +55,46 @@ def read_workdir(value: Any, info: ValidationInfo) -> str:
     return str(folder.resolve())
 
 
-def read_deadline(value: Any, info: ValidationInfo) -> datetime | float:
-    """The deadline; it must not have passed."""
-    deadline = read.moment_or_seconds(value)
-    if isinstance(deadline, datetime) and deadline.timestamp() <= _around(info).now:
+def deadline(value: Any, context: Context) -> tuple[float, float | None]:
+    """Seconds to the deadline and, of a clock time, when that is; it must not have passed."""
+    found = read.moment_or_seconds(value)
+    if not isinstance(found, datetime):
+        return found, None
+    if found.timestamp() <= context.now:
         raise ValueError(f"{read.shown(value)} is in the past")
-    return deadline
+    return found.timestamp() - context.now, found.timestamp()
 
 
-def read_recipients(value: Any, info: ValidationInfo) -> tuple[Recipient, ...]:
-    """Who is told; the secrets that this takes must be among the job's."""
+def recipients(value: Any, context: Context) -> tuple[Recipient, ...]:
+    """Who is notified; the secrets that this takes must be among the job's."""
     found = events.recipients(value)
-    known = info.data.get("secrets") or _around(info).secrets
     for name in (name for one in found for name in one.secret_names):
-        if name not in known:
+        if name not in {**context.secrets, **context.given_secrets}:
             raise ValueError(f"it needs the secret '{name}', which 'secrets' does not name")
     return found
 
 
-def read_mounts(value: Any, info: ValidationInfo) -> dict[str, str]:
+def mounts(value: Any, context: Context) -> dict[str, str]:
     """Where → absolute path here, or s3://bucket/path; other buckets are left out with a notice."""
     if not isinstance(value, dict):
         raise ValueError(f"{read.shown(value)} is not a mapping of paths")
-    mounts = read.each_entry(value, lambda where, what: _mount(where, what, info))
-    return {_around(info).filled(where): path for where, path in mounts.items() if path is not None}
+    found = read.each_entry(value, lambda where, what: _mount(where, what, context))
+    return {context.filled(where): path for where, path in found.items() if path is not None}
 
 
-def _mount(where: str, what: Any, info: ValidationInfo) -> str | None:
+def _mount(where: str, what: Any, context: Context) -> str | None:
     source = what.get("source") if isinstance(what, dict) else what
     if isinstance(source, str) and source.startswith("s3://") and _copied(what):
-        return _bucket(_around(info).filled(read.filled_text(source)))
+        return _bucket(context.filled(read.filled_text(source)))
     if not isinstance(source, str) or "://" in source:
         if not isinstance(what, dict | str):
             raise ValueError(f"{read.shown(what)} is neither a path nor a bucket")
-        _around(info).notices.append(
+        context.notices.append(
             f"file_mounts: '{where}' is a bucket, which mlcd does not mount; "
             "s3:// with 'mode: COPY' is fetched, others fetch in 'setup'."
         )
         return None
-    path = _around(info).path(read.filled_text(source))
+    path = context.path(read.filled_text(source))
     if not _on_disk(path):
         raise ValueError(f"there is nothing at {path}")
     return str(path.resolve())
@@ -119,17 +119,16 @@ def _on_disk(path: Path) -> bool:
         return False
 
 
-def read_envs(value: Any, info: ValidationInfo) -> dict[str, str]:
+def envs(value: Any, context: Context) -> dict[str, str]:
     """The environment variables with their values."""
-    around = _around(info)
-    return _variables(value, around.envs, around.environ)
+    return _variables(value, context.envs, context.environ)
 
 
-def read_secrets(value: Any, info: ValidationInfo) -> dict[str, str]:
-    """The secrets with their values: a mapping, or a list of names to look up."""
-    around = _around(info)
+def secrets(value: Any, context: Context) -> tuple[str, ...]:
+    """The names of the secrets, from a mapping or a list of names to look up; the values go into the context."""
     named = dict.fromkeys(read.texts(value)) if isinstance(value, list) else value
-    return _variables(named, around.secrets, around.environ)
+    context.secrets.update(_variables(named, context.given_secrets, context.environ))
+    return tuple(context.secrets)
 
 
 def _variables(value: Any, given: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
@@ -155,15 +154,17 @@ def _variables(value: Any, given: Mapping[str, str], environ: Mapping[str, str])
     return read.each_entry(value, variable) | more
 
 
-def read_outputs(value: Any, info: ValidationInfo) -> tuple[str, ...]:
+def outputs(value: Any, context: Context) -> tuple[str, ...]:
     """Patterns of the files that make up the model."""
     if isinstance(value, dict):  # SkyPilot's: a place and its size, for its planner
-        _around(info).notices.append("outputs as a mapping is not used by mlcd.")
+        context.notices.append("outputs as a mapping is not used by mlcd.")
         return ()
     return read.inside_paths(value)
 
 
-def _around(info: ValidationInfo) -> Surroundings:
-    around = info.context
-    assert isinstance(around, Surroundings)
-    return around
+def infra(value: Any, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Cloud and region, from 'aws/us-east-1'."""
+    cloud, region, zone, *_ = [*read.filled_text(value).split("/"), "", "", ""]
+    if zone:
+        context.notices.append("The zone in resources.infra is not used by mlcd.")
+    return read.clouds(cloud or "*"), read.names(region or "*")

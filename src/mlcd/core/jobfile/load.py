@@ -10,24 +10,22 @@
     deadline: 6h                  # or 2026-11-17T12:00+01:00
     budget: $100
 
-All that is wrong with a file is said at once, each with its line and the nearest valid key.
+An error names all that is wrong with a file at once, each with its line and the nearest valid key.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
+from typing import Any, TypedDict, Unpack
 
 from mlcd.core.job import Job
-from mlcd.core.jobfile.build import build_job
-from mlcd.core.jobfile.context import Surroundings
-from mlcd.core.jobfile.errors import invalid_job, problems_of
-from mlcd.core.jobfile.keys import SHORT_FORMS, UNUSED, UNUSED_RESOURCES, JobKeys
+from mlcd.core.jobfile.context import Context
+from mlcd.core.jobfile.errors import invalid_job
+from mlcd.core.jobfile.keys import section_of
+from mlcd.core.jobfile.read import read_job
 from mlcd.core.jobfile.yaml import Document, Problem, read_yaml
 from mlcd.errors import InvalidJobError
 
@@ -55,69 +53,45 @@ class LoadedJob:
         return InvalidJobError(f"{where}: {error.key}: {error.message}", error.hint, error.key)
 
 
-def load_job(
-    path: Path,
-    *,
-    envs: Mapping[str, str] = {},
-    secrets: Mapping[str, str] = {},
-    environ: Mapping[str, str] = {},
-    overrides: Mapping[str, Any] = {},
-    defaults: Mapping[str, Any] = {},
-    now: float | None = None,
-) -> LoadedJob:
-    """The job in a file.
+class Beside(TypedDict, total=False):
+    """What is given beside a file. The keys of overrides and defaults are the file's, with dots: 'search.seed'."""
 
-    envs and secrets add to the file's own; variables without a value are looked up in environ. Overrides win
-    over the file and defaults yield to it; their keys are the file's, with dots: 'search.max_probes'.
-    """
-    around = _surroundings(path.absolute().parent, envs, secrets, environ, now)
-    document = _named(_read_file(path), path.stem)
-    return _job(document, str(path), around, overrides, defaults)
+    envs: Mapping[str, str]  # add to the file's own
+    secrets: Mapping[str, str]  # likewise
+    environ: Mapping[str, str]  # where variables without a value are looked up
+    overrides: Mapping[str, Any]  # win over the file
+    defaults: Mapping[str, Any]  # yield to it
+    now: float
+
+
+def load(
+    job: str | Path | Mapping[str, Any] | Job, base: Path = Path(), **beside: Unpack[Beside]
+) -> LoadedJob:
+    """A job in whatever form: a file, a mapping with the same keys, or a Job."""
+    if isinstance(job, Job):
+        return LoadedJob(job, dict(beside.get("secrets", {})))
+    if isinstance(job, Mapping):
+        return job_from_dict(job, base=base, **beside)
+    return load_job(Path(job), **beside)
+
+
+def load_job(path: Path, **beside: Unpack[Beside]) -> LoadedJob:
+    """The job in a file; its paths are seen from the file's folder."""
+    return _load(_read_file(path), path.stem, str(path), path.parent, beside)
 
 
 def parse_job(
-    text: str,
-    source: str = "job.yaml",
-    base: Path = Path(),
-    *,
-    envs: Mapping[str, str] = {},
-    secrets: Mapping[str, str] = {},
-    environ: Mapping[str, str] = {},
-    overrides: Mapping[str, Any] = {},
-    defaults: Mapping[str, Any] = {},
-    now: float | None = None,
+    text: str, source: str = "job.yaml", base: Path = Path(), **beside: Unpack[Beside]
 ) -> LoadedJob:
     """The job in a text; paths are seen from base."""
-    around = _surroundings(base.absolute(), envs, secrets, environ, now)
-    return _job(_named(read_yaml(text), Path(source).stem), source, around, overrides, defaults)
+    return _load(read_yaml(text), Path(source).stem, source, base, beside)
 
 
 def job_from_dict(
-    mapping: Mapping[str, Any],
-    source: str = "job",
-    base: Path = Path(),
-    *,
-    envs: Mapping[str, str] = {},
-    secrets: Mapping[str, str] = {},
-    environ: Mapping[str, str] = {},
-    overrides: Mapping[str, Any] = {},
-    defaults: Mapping[str, Any] = {},
-    now: float | None = None,
+    mapping: Mapping[str, Any], source: str = "job", base: Path = Path(), **beside: Unpack[Beside]
 ) -> LoadedJob:
     """The job in a mapping with the keys of a job file."""
-    around = _surroundings(base.absolute(), envs, secrets, environ, now)
-    document = _named(Document({str(key): value for key, value in mapping.items()}), source)
-    return _job(document, source, around, overrides, defaults)
-
-
-def _surroundings(
-    base: Path,
-    envs: Mapping[str, str],
-    secrets: Mapping[str, str],
-    environ: Mapping[str, str],
-    now: float | None,
-) -> Surroundings:
-    return Surroundings(base, time.time() if now is None else now, envs, secrets, environ)
+    return _load(Document({str(key): value for key, value in mapping.items()}), source, source, base, beside)
 
 
 def _read_file(path: Path) -> Document:
@@ -139,35 +113,36 @@ def _read_file(path: Path) -> Document:
         return Document(problems=[Problem("this is not text in UTF-8", line=line)])
 
 
-def _named(document: Document, name: str) -> Document:
-    if document.data and not document.data.get("name"):
-        document.data["name"] = name[:100].strip() or "job"
-    return document
-
-
-def _job(
-    document: Document,
-    source: str,
-    around: Surroundings,
-    overrides: Mapping[str, Any],
-    defaults: Mapping[str, Any],
-) -> LoadedJob:
+def _load(document: Document, name: str, source: str, base: Path, beside: Beside) -> LoadedJob:
     if not document.data and document.problems:
         raise invalid_job(source, document, document.problems)
-    given = _merge(document, overrides, defaults)
-    around = replace(around, envs={**_texts(document.data.get("envs")), **around.envs})
-    around.notices.extend(_take_unused(document.data))
-    try:
-        keys = JobKeys.model_validate(document.data, context=around)
-    except ValidationError as error:
-        problems = [*document.problems, *problems_of(error)]
-        raise invalid_job(source, document, problems, given) from None  # its own text may hold a secret
-    except UnicodeEncodeError:  # in a mapping of Python; a file was looked at before
-        raise invalid_job(source, document, [Problem("a text holds half a character")]) from None
-    if document.problems:
-        raise invalid_job(source, document, document.problems, given)
-    job, values = build_job(keys, around)
-    return LoadedJob(job, values, tuple(around.notices), source, _lines(document, given))
+    if document.data and not document.data.get("name"):
+        document.data["name"] = name[:100].strip() or "job"
+    given = _merge(document.data, beside)
+    context = _context(document.data, base.absolute(), beside)
+    job, problems = read_job(document.data, context)
+    problems = [*document.problems, *problems]
+    if job is None or problems:
+        raise invalid_job(source, document, problems, given)
+    return LoadedJob(
+        job, context.secrets, tuple(dict.fromkeys(context.notices)), source, _lines(document, given)
+    )
+
+
+def _context(data: dict[str, Any], base: Path, beside: Beside) -> Context:
+    """What the data is read in; variables given beside it are read as if it named them."""
+    envs, secrets = beside.get("envs", {}), beside.get("secrets", {})
+    for key, variables in (("envs", envs), ("secrets", secrets)):
+        if variables and not data.get(key):
+            data[key] = {}
+    own = data.get("envs")
+    texts = (
+        {name: each for name, each in own.items() if isinstance(each, str)} if isinstance(own, dict) else {}
+    )
+    now = beside.get("now")
+    return Context(
+        base, time.time() if now is None else now, {**texts, **envs}, secrets, beside.get("environ", {})
+    )
 
 
 def _lines(document: Document, given: set[str]) -> dict[str, int]:
@@ -179,57 +154,22 @@ def _lines(document: Document, given: set[str]) -> dict[str, int]:
     }
 
 
-def _merge(document: Document, overrides: Mapping[str, Any], defaults: Mapping[str, Any]) -> set[str]:
-    """Put what was given beside the file into it; returns the top keys that no longer come from the file."""
-    for key, value in defaults.items():
+def _merge(data: dict[str, Any], beside: Beside) -> set[str]:
+    """Put what was given beside the file into its data; returns the top keys that no longer come from the file."""
+    for key, value in beside.get("defaults", {}).items():
         if value is not None:
-            document.data.setdefault(key, value)
-    chosen = {key: value for key, value in overrides.items() if value is not None}
+            data.setdefault(key, value)
+    chosen = {key: value for key, value in beside.get("overrides", {}).items() if value is not None}
     for key, value in chosen.items():
         top, _, inner = key.partition(".")
-        document.data[top] = _with_inner(top, document.data.get(top), inner, value) if inner else value
+        data[top] = {**_long(top, data.get(top)), inner: value} if inner else value
     return {key.partition(".")[0] for key in chosen}
 
 
-def _with_inner(top: str, old: Any, inner: str, value: Any) -> dict[str, Any]:
-    if not isinstance(old, dict):
-        old = {} if old is None or top not in SHORT_FORMS else {SHORT_FORMS[top]: old}
-    return {**old, inner: value}
-
-
-def _texts(envs: Any) -> dict[str, str]:
-    return (
-        {name: value for name, value in envs.items() if isinstance(value, str)}
-        if isinstance(envs, dict)
-        else {}
-    )
-
-
-def _take_unused(data: dict[str, Any]) -> Iterable[str]:
-    """Take the keys that mlcd does not use out of the data, with a notice for each."""
-    taken = sorted(UNUSED & data.keys())
-    for key in taken:
-        del data[key]
-    resources = data.get("resources")
-    if isinstance(resources, dict):
-        data["resources"], unused = _take_unused_resources(resources)
-        taken += [f"resources.{key}" for key in sorted(unused)]
-    return [f"{key} is not used by mlcd." for key in taken]
-
-
-def _take_unused_resources(resources: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
-    unused = UNUSED_RESOURCES & resources.keys()
-    kept = {key: value for key, value in resources.items() if key not in UNUSED_RESOURCES}
-    for key in ("any_of", "ordered"):
-        if isinstance(kept.get(key), list):
-            kept[key], inner = _take_unused_alternatives(kept[key])
-            unused |= inner
-    return kept, set(unused)
-
-
-def _take_unused_alternatives(alternatives: list[Any]) -> tuple[list[Any], set[str]]:
-    found = [
-        _take_unused_resources(each) if isinstance(each, dict) else (each, set[str]())
-        for each in alternatives
-    ]
-    return [kept for kept, _ in found], {key for _, unused in found for key in unused}
+def _long(key: str, value: Any) -> dict[str, Any]:
+    """A value that has a short form, in its long one."""
+    entry = section_of(Job).known.get(key)
+    short = entry.section.short if entry and entry.section else None
+    if isinstance(value, dict):
+        return value
+    return {short.name: value} if short and value is not None else {}

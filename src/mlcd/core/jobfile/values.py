@@ -1,4 +1,4 @@
-"""The values of a job file, read as people write them; a ValueError says in plain words what is wrong."""
+"""Values read as people write them; a ValueError says in plain words what is wrong."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import math
 import os
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, TypeVar
 
-from mlcd.core.goal import Aim
-from mlcd.core.job import BatchSizes, Direction, LearningRateRule, NodeRange, OnNan, Topology
+from mlcd.core.job import Direction, NodeRange
 from mlcd.core.units import parse_duration, parse_moment
 from mlcd.errors import did_you_mean
 
@@ -21,15 +20,8 @@ _RANGE = re.compile(r"\s*(\d{1,9})\s*\.\.\s*(\d{1,9})\s*")
 _MEMORY = re.compile(r"([\d.]+)\s*(?:([kmgtp])i?b?)?\s*(\+?)", re.IGNORECASE)
 _GIB = {"k": 2.0**-20, "m": 2.0**-10, "g": 1.0, "t": 2.0**10, "p": 2.0**20}
 _CLOCK_TIME = "'2026-11-17T12:00+01:00'"
+_OUR_NAMES = {"aws": "ec2"}  # SkyPilot's name of a cloud → ours
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BETTER_LOW = re.compile(
-    r"(loss|error|perplexity|entropy|divergence|distance|regret|deviation)"
-    r"|(?:^|[^a-z])(err|ppl|mse|rmse|mae|mape|nll|wer|cer|ter|fid|bpc|bpb|bpd|kl|crps|brier)(?:$|[^a-z])"
-)
-_BETTER_HIGH = re.compile(
-    r"(acc|precision|recall|reward|score|return|bleu|rouge|psnr|ssim|dice)"
-    r"|(?:^|[^a-z])(f1|auc|auroc|map|ap|iou|miou|r2|em|top\d*|ndcg|mrr|hit\w*)(?:$|[^a-z])"
-)
 
 
 class EntryErrors(ValueError):
@@ -181,60 +173,26 @@ def node_range(value: Any) -> NodeRange:
     return NodeRange(nodes, nodes)
 
 
-def batch_sizes(value: Any) -> BatchSizes:
+def batch_sizes(value: Any) -> tuple[int, ...]:
     """The global batch sizes: 256, [64, 96, 128], or '32..512' for 32, 64, 128, 256, 512."""
     if ends := _ends(value):
         sizes = (ends[1] // ends[0]).bit_length()
-        return BatchSizes(tuple(ends[0] * 2**power for power in range(sizes)))
+        return tuple(ends[0] * 2**power for power in range(sizes))
     values = value if isinstance(value, list | tuple) else [value]
     if not values:
         raise ValueError("the list is empty")
     what = "a batch size such as 256, a list of them, or a range such as 32..512"
-    return BatchSizes(tuple(sorted({count(each, what) for each in values})))
+    return tuple(sorted({count(each, what) for each in values}))
 
 
-def batch_sizes_or_more(value: Any) -> BatchSizes:
-    """Batch sizes, or {sizes: 32..512, accumulate: 8}."""
-    if not isinstance(value, dict):
-        return batch_sizes(value)
-    if unknown := set(value) - {"sizes", "accumulate"}:
-        raise ValueError(f"unknown key '{min(map(str, unknown))}'. Known: accumulate, sizes.")
-    if "sizes" not in value:
-        raise ValueError("it needs 'sizes', such as {sizes: 32..512, accumulate: 8}")
-    return replace(batch_sizes(value["sizes"]), accumulate=count(value.get("accumulate", 1)))
-
-
-def learning_rate_rule(value: Any) -> LearningRateRule:
-    """none, linear, sqrt or adascale."""
-    word = text(value).strip().lower()
-    rules = [each.value for each in LearningRateRule]
-    if word not in rules:
-        raise ValueError(f"{shown(value)} is not a rule. {did_you_mean(word, rules)}")
-    return LearningRateRule(word)
-
-
-def topology(value: Any) -> Topology:
-    """allreduce or ps."""
-    word = text(value).strip().lower()
-    if word not in set(Topology):
-        raise ValueError(f"{shown(value)} is neither 'allreduce' nor 'ps' (parameter servers)")
-    return Topology(word)
-
-
-def on_nan(value: Any) -> OnNan:
-    """warn or stop."""
-    word = text(value).strip().lower()
-    if word not in set(OnNan):
-        raise ValueError(f"{shown(value)} is neither 'warn' nor 'stop'")
-    return OnNan(word)
-
-
-def aim(value: Any) -> Aim:
-    """fastest, cheapest or balanced."""
-    word = text(value).strip().lower()
-    if word not in set(Aim):
-        raise ValueError(f"{shown(value)} is not a goal. {did_you_mean(word, [each.value for each in Aim])}")
-    return Aim(word)
+def choice(kind: type[StrEnum], value: Any, what: str) -> StrEnum:
+    """A member of an enum; what: the name of its key, for the error."""
+    word, known = text(value).strip().lower(), [each.value for each in kind]
+    if word in known:
+        return kind(word)
+    if len(known) == 2:
+        raise ValueError(f"{shown(value)} is neither '{known[0]}' nor '{known[1]}'")
+    raise ValueError(f"{shown(value)} is not a {what}. {did_you_mean(word, known)}")
 
 
 def direction(value: Any) -> Direction:
@@ -246,12 +204,11 @@ def direction(value: Any) -> Direction:
     return Direction(words[word])
 
 
-def likely_direction(metric: str) -> Direction | None:
-    """Which way a metric of that name gets better; None: the name does not tell."""
-    name = metric.lower()
-    if _BETTER_LOW.search(name):
-        return Direction.DOWN
-    return Direction.UP if _BETTER_HIGH.search(name) else None
+def mapping(value: Any) -> dict[str, Any]:
+    """Any mapping."""
+    if not isinstance(value, dict):
+        raise ValueError("a mapping is expected here")
+    return value
 
 
 def cpus(value: Any) -> tuple[float, bool]:
@@ -266,6 +223,17 @@ def memory(value: Any) -> tuple[float, bool]:
     if not match:
         raise ValueError(f"{shown(value)} is not an amount of memory such as 32, '32+' or '64GB'")
     return positive(match[1]) * _GIB[(match[2] or "g").lower()], not match[3]
+
+
+def clouds(value: Any) -> tuple[str, ...]:
+    """Names of clouds, SkyPilot's taken for ours; '*' is any."""
+    return tuple(_OUR_NAMES.get(word.lower(), word.lower()) for word in names(value))
+
+
+def names(value: Any) -> tuple[str, ...]:
+    """One name or a list of them; '*' is any."""
+    words = texts(value)
+    return () if "*" in words else words
 
 
 def accelerators(value: Any) -> tuple[tuple[str, float], ...]:

@@ -1,0 +1,19 @@
+"""Jobs are stored: what an earlier version wrote is read by this one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from mlcd.core.job import Direction, Job, OnNan
+from mlcd.core.serial import from_json, to_data
+
+STORED = Path(__file__).with_name("stored_job.json")  # by mlcd 0.1
+
+
+def test_a_job_that_version_0_1_stored_is_read_and_written_the_same() -> None:
+    job = from_json(Job, STORED.read_text())
+    assert job.work is not None
+    assert job.work.until is not None
+    assert (job.work.until.direction, job.on_nan, job.nodes.most) == (Direction.DOWN, OnNan.STOP, 8)
+    assert to_data(job) == json.loads(STORED.read_text())
