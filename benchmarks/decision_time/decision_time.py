@@ -27,7 +27,8 @@ from mlcd import registry
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Study
-from mlcd.search import auto_board, gp
+from mlcd.search import gp
+from mlcd.search.auto import context
 from mlcd.search.base import Searcher
 from mlcd.search.heterbo import HeterBO
 from mlcd.search.table import table_of
@@ -95,7 +96,7 @@ def _refuse_without_fit(name: str, searcher: Searcher, study: Study) -> None:
     """Nothing is measured of a strategy that neither fits a process nor updates its beliefs on this study."""
     with (
         mock.patch.object(gp, "fit", wraps=gp.fit) as fit,
-        mock.patch.object(auto_board, "believe", wraps=auto_board.believe) as believe,
+        mock.patch.object(context, "believe", wraps=context.believe) as believe,
     ):
         searcher.suggest(study)
     if not (fit.called or believe.called):

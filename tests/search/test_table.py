@@ -11,8 +11,8 @@ from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment
 from mlcd.core.study import ProbeTime
 from mlcd.core.trial import FailureKind
-from mlcd.search.auto_features import describe
-from mlcd.search.auto_stakes import stakes_of
+from mlcd.search.auto.costs import costs_of
+from mlcd.search.auto.features import describe
 from mlcd.search.seen import lessons
 from mlcd.search.table import allowed, forbidden, goal_values, outlook, table_of
 from search_worlds import deployment, failed, measured, study_of
@@ -67,13 +67,13 @@ def test_functions_cost_their_restarts_and_their_parameter_store() -> None:
     function = replace(one, kind="function", lifetime_seconds=45.0, store_usd_per_hour=0.5)
     space = (Deployment(one, 2), Deployment(function, 1), Deployment(function, 2))
     study = replace(study_of(space=space), start_seconds=19.0)
-    view, stakes = outlook(study), stakes_of(study, describe(space))
+    view, costs = outlook(study), costs_of(study, describe(space))
     assert list(table_of(space).usd_per_hour) == pytest.approx([each.usd_per_hour for each in space])
-    assert list(stakes.usd) == pytest.approx([each.usd_per_hour for each in space])
+    assert list(costs.usd) == pytest.approx([each.usd_per_hour for each in space])
     assert space[2].usd_per_hour == pytest.approx(2 * one.usd_per_hour + 0.5)
     seconds = [study.training_seconds(each, 10.0) for each in space]
     assert list(view.training_seconds(np.full(3, 10.0))) == pytest.approx(seconds)
-    assert list(19.0 + stakes.work / 10.0) == pytest.approx(seconds)
+    assert list(19.0 + costs.work / 10.0) == pytest.approx(seconds)
     assert (seconds[1] - 19.0) / (seconds[0] - 19.0) == pytest.approx(45.0 / (45.0 - 19.0))
 
 
@@ -83,7 +83,7 @@ def test_an_outlook_counts_the_work_that_is_lost_with_machines() -> None:
     seconds = outlook(study).training_seconds(np.full(2, 10.0))
     assert list(seconds) == pytest.approx([study.training_seconds(d, 10.0) for d in space])
     assert seconds[1] > 1.1 * seconds[0]
-    assert stakes_of(study, describe(space)).work == pytest.approx(outlook(study).work)
+    assert costs_of(study, describe(space)).work == pytest.approx(outlook(study).work)
 
 
 def test_tried_and_pending_deployments_are_not_open() -> None:

@@ -14,9 +14,6 @@ from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.study import Stop, Study
 from mlcd.search.auto import Auto
-from mlcd.search.auto_features import describe
-from mlcd.search.auto_reasons import nothing_to_try
-from mlcd.search.auto_stakes import stakes_of
 from mlcd.search.base import Searcher
 from mlcd.testing.searcher_contract import SearcherContract, play, try_it
 
@@ -89,14 +86,6 @@ def test_a_reason_in_shares_compares_shares_and_one_in_time_times() -> None:
     )
 
 
-def test_only_the_limit_that_another_probe_could_break_is_named() -> None:
-    deployments = space(offer("tiny", 0.1), offer("huge", 30.0))
-    study = study_of(deployments, Goal(Aim.FASTEST, deadline_seconds=1e9, budget_usd=40.0))
-    study = study.with_trial(try_it(study, deployments[0], amdahl))
-    tight = replace(study, goal=replace(study.goal, budget_usd=study.spent.usd + 0.001))
-    assert nothing_to_try(tight) == "after 1 probe another one could break the budget"
-
-
 def test_without_any_probe_the_expected_best_is_chosen_unless_a_limit_forbids() -> None:
     deployments = space(offer("tiny", 0.1), offer("huge", 30.0))
     study = replace(study_of(deployments, Goal(Aim.FASTEST)), max_probes=0)
@@ -121,17 +110,6 @@ def test_an_earlier_study_of_the_job_saves_probes() -> None:
     again = play(Auto(), replace(study, earlier=(trials,)), quirky)
     assert len(again.study.trials) < len(first.study.trials)
     assert again.stop.choice == max(deployments, key=quirky)
-
-
-def test_a_probe_beside_another_takes_its_money_and_none_of_its_time() -> None:
-    deployments = space(*(offer(f"{family}.large", 1.0) for family in "abcdef"))
-    study = study_of(deployments, Goal(Aim.FASTEST, budget_usd=1000.0))
-    alone, beside = (
-        stakes_of(each, describe(deployments)) for each in (study, replace(study, pending=(deployments[3],)))
-    )
-    assert alone.probe_seconds[3] == study.probe_seconds(deployments[3])
-    assert beside.probe_seconds[3] == 0.0
-    assert beside.spent.usd == study.probe_usd(deployments[3])
 
 
 def test_what_is_pending_is_not_tried_again_and_the_search_still_ends() -> None:

@@ -1,12 +1,12 @@
-"""What is at stake in a study: the goal's unit, the limits, and what a probe or a training takes of them.
+"""What a probe or a training takes of the goal's unit and of the limits.
 
 Glossary (N deployments):
     work               samples to train: (N,)
     usd                price of all nodes for an hour: (N,)
-    least_seconds      that are charged however short the training or the probe: (N,)
-    spent              seconds and dollars that are gone, with the probes that are under way
-    probe_seconds      what a probe adds to the time: nothing but the rest where another one runs as long anyway
-    required           the least log throughput that keeps the limits; +∞ where none can, −∞ where there are none
+    least_seconds      charged at least, however short the training or the probe: (N,)
+    spent              seconds and dollars spent, probes under way included
+    probe_seconds      what a probe adds to the time; beside a probe under way only what it takes longer than that: (N,)
+    required           the least log throughput that keeps the limits; +∞: none can, −∞: there are no limits
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.study import Ledger, Study
-from mlcd.search.auto_features import Features, Floats, Rows
+from mlcd.search.auto.features import Features, Floats, Rows
+
+RISK = 3e-3  # ε: accepted for breaking a limit with the final choice
+RISK_SD = float(-ndtri(RISK))  # that risk in standard deviations
 
 
 @dataclass(frozen=True)
-class Stakes:
-    """Goal, work, prices and the account so far."""
+class Costs:
+    """Goal, work, prices, and what is spent so far."""
 
     goal: Goal
     work: Floats
@@ -32,10 +36,10 @@ class Stakes:
     probe_seconds: Floats
     probe_usd: Floats
     start_seconds: float
-    training_share: float  # of a probe's time, in which it trains for good
+    training_share: float  # of a probe's time: what it trains then counts
     spent: Ledger
 
-    def take(self, rows: Rows) -> Stakes:
+    def take(self, rows: Rows) -> Costs:
         """Of these deployments alone."""
         return replace(
             self,
@@ -46,7 +50,7 @@ class Stakes:
             probe_usd=self.probe_usd[rows],
         )
 
-    def after(self, seconds: float, usd: float) -> Stakes:
+    def after(self, seconds: float, usd: float) -> Costs:
         """When that much more is spent."""
         return replace(self, spent=Ledger(self.spent.seconds + seconds, self.spent.usd + usd))
 
@@ -63,7 +67,7 @@ class Stakes:
         return balanced
 
     def probe_value(self) -> Floats:
-        """What a probe itself adds to the value, by and large: (N,)."""
+        """About what a probe itself adds to the value: (N,)."""
         hours = self.probe_seconds / 3600.0
         if self.goal.aim is Aim.FASTEST:
             return hours
@@ -93,13 +97,13 @@ class Stakes:
         return np.where(np.isinf(seconds), -np.inf, needed)
 
 
-def stakes_of(study: Study, space: Features) -> Stakes:
-    """The stakes of a study, with its pending probes counted as spent."""
+def costs_of(study: Study, space: Features) -> Costs:
+    """The costs of a study; its pending probes count as spent."""
     usd = space.usd * space.nodes + np.where(space.nodes > 1, space.store_usd, 0.0)
     seconds = _per_value(space.nodes, lambda nodes: study.probe_time.seconds(int(nodes)))
     waiting = max((study.probe_seconds(each) for each in study.pending), default=0.0)
     committed = sum(study.probe_usd(each) for each in study.pending)
-    return Stakes(
+    return Costs(
         goal=study.goal,
         work=_work(study, space),
         usd=usd,

@@ -1,9 +1,9 @@
-"""A study read once: features, stakes, beliefs and what may be tried, row by row of the space.
+"""A study read once: beliefs, costs and what may be tried, one row for each deployment of the space.
 
 Glossary (N deployments of the space):
     measured     the program ran there: (N,)
-    open         may be tried: not tried, not pending, and a reserve stays whole: (N,)
-    next         may be tried now: the open ones, and of these the cheap ones for the first probe: (N,)
+    open         may be tried: not tried, not pending, and its probe leaves a reserve: (N,)
+    next         may be tried now: what is open; for the first probe only the cheap part of it: (N,)
     reserve      what the training on a measured deployment takes, at the slow end of what is believed
 """
 
@@ -17,51 +17,50 @@ import numpy as np
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Study
 from mlcd.core.trial import Measurement, Trial
-from mlcd.search.auto_failures import chance_of_failure
-from mlcd.search.auto_features import Bools, Features, Floats, describe, join
-from mlcd.search.auto_laws import Prior, reference_of
-from mlcd.search.auto_model import TYPICAL_ERROR, Beliefs, Evidence, believe
-from mlcd.search.auto_scene import RISK_SD
-from mlcd.search.auto_stakes import Stakes, stakes_of
+from mlcd.search.auto.beliefs import TYPICAL_ERROR, Beliefs, Evidence, believe
+from mlcd.search.auto.costs import RISK_SD, Costs, costs_of
+from mlcd.search.auto.failures import chance_of_failure
+from mlcd.search.auto.features import Bools, Features, Floats, describe, join
+from mlcd.search.auto.scaling_laws import Prior, reference_of
 from mlcd.search.limits import PROBE_SURCHARGE, room_for_probes
 
 _USUAL_SECONDS = 12 * 3600.0  # of a training on a large deployment, where no limit hints at it
-_FIRST_SHARE = 0.25  # of the open probes, by price, from which the first is taken
-_LIMIT_SHARE = 0.5  # of a limit that a large deployment takes: who sets one believes that it can be kept
+_FIRST_SHARE = 0.25  # of the open probes, by price: the first is one of these
+_LIMIT_SHARE = 0.5  # of a limit that a large deployment takes: users set limits that they believe can be kept
 
 
 @dataclass(frozen=True)
-class Board:
-    """All that the decision is made from."""
+class SearchContext:
+    """All that a decision is made from."""
 
     study: Study
     beliefs: Beliefs
-    stakes: Stakes
+    costs: Costs
     failing: Floats  # chance of failure: (N,)
     measured: Bools
     open: Bools
     next: Bools
 
 
-def set_up(study: Study, prior: Prior) -> Board:
-    """The board of a study."""
+def make_context(study: Study, prior: Prior) -> SearchContext:
+    """Read a study."""
     space = describe(study.space)
-    stakes = stakes_of(study, space)
-    beliefs = believe(space, _evidence(study), _guess_level(stakes, space), prior)
+    costs = costs_of(study, space)
+    beliefs = believe(space, _evidence(study), _guess_level(costs, space), prior)
     measured = _mask(
         study, space, (trial.deployment for trial in study.trials if trial.measurement is not None)
     )
     failing = np.where(measured, 0.0, chance_of_failure(study, space))
     untried = ~_mask(study, space, study.tried)
-    board = Board(study, beliefs, stakes, failing, measured, untried, untried)
-    open_ = untried & _keeps_reserve(board)
-    return replace(board, open=open_, next=open_ if measured.any() else _cheap(open_, stakes))
+    context = SearchContext(study, beliefs, costs, failing, measured, untried, untried)
+    open_ = untried & _keeps_reserve(context)
+    return replace(context, open=open_, next=open_ if measured.any() else _cheap(open_, costs))
 
 
-def believe_study(study: Study, prior: Prior) -> Beliefs:
-    """The beliefs alone."""
+def beliefs_of_study(study: Study, prior: Prior) -> Beliefs:
+    """The beliefs without the rest of the context."""
     space = describe(study.space)
-    return believe(space, _evidence(study), _guess_level(stakes_of(study, space), space), prior)
+    return believe(space, _evidence(study), _guess_level(costs_of(study, space), space), prior)
 
 
 def _mask(study: Study, space: Features, deployments: Iterable[Deployment]) -> Bools:
@@ -95,47 +94,47 @@ def _measured(trials: Iterable[Trial]) -> list[tuple[Deployment, Measurement]]:
     ]
 
 
-def _guess_level(stakes: Stakes, space: Features) -> float:
+def _guess_level(costs: Costs, space: Features) -> float:
     """The job's level at which a large deployment takes the usual time, or that share of the nearer limit."""
     log_r, log_g = reference_of(space, space.take(np.arange(0))).hints(space)
     large = float(np.quantile(log_r + log_g + space.log_nodes, 0.9))
     seconds = _USUAL_SECONDS
-    if stakes.goal.deadline_seconds is not None:
-        seconds = _LIMIT_SHARE * stakes.goal.deadline_seconds
-    elif stakes.goal.budget_usd is not None:
-        seconds = _LIMIT_SHARE * stakes.goal.budget_usd * 3600.0 / float(np.quantile(stakes.usd, 0.9))
-    return float(np.log(np.median(stakes.work) / max(seconds, 1.0)) - large)
+    if costs.goal.deadline_seconds is not None:
+        seconds = _LIMIT_SHARE * costs.goal.deadline_seconds
+    elif costs.goal.budget_usd is not None:
+        seconds = _LIMIT_SHARE * costs.goal.budget_usd * 3600.0 / float(np.quantile(costs.usd, 0.9))
+    return float(np.log(np.median(costs.work) / max(seconds, 1.0)) - large)
 
 
-def _cheap(open_: Bools, stakes: Stakes) -> Bools:
-    """The cheap part of what is open: before anything is known of the job, no large sum is put at stake."""
+def _cheap(open_: Bools, costs: Costs) -> Bools:
+    """The cheap part of what is open: nothing is known of the job yet, so the first probe costs little."""
     if not open_.any():
         return open_
-    price = stakes.probe_value()
+    price = costs.probe_value()
     cheap: Bools = open_ & (price <= np.quantile(price[open_], _FIRST_SHARE))
     return cheap
 
 
-def _keeps_reserve(board: Board) -> Bools:
+def _keeps_reserve(context: SearchContext) -> Bools:
     """Which probes leave the training on some measured deployment within both limits: (N,).
 
-    It need not be the best one: whether a probe is worth losing that is weighed in auto_worth.
+    It need not be the best one: `value` weighs whether a probe is worth losing that.
     """
-    study, stakes = board.study, board.stakes
-    if not stakes.goal.limited:
-        return np.ones(len(stakes.usd), dtype=bool)
+    study, costs = context.study, context.costs
+    if not costs.goal.limited:
+        return np.ones(len(costs.usd), dtype=bool)
     free = room_for_probes(study, None)
-    reserves = _reserves(board) or [(0.0, 0.0)]
-    seconds, usd = (PROBE_SURCHARGE * each for each in (stakes.probe_seconds, stakes.probe_usd))
+    reserves = _reserves(context) or [(0.0, 0.0)]
+    seconds, usd = (PROBE_SURCHARGE * each for each in (costs.probe_seconds, costs.probe_usd))
     kept = [(seconds <= free.seconds - held[0]) & (usd <= free.usd - held[1]) for held in reserves]
     some: Bools = np.any(kept, axis=0)
     return some
 
 
-def _reserves(board: Board) -> list[tuple[float, float]]:
+def _reserves(context: SearchContext) -> list[tuple[float, float]]:
     """Seconds and dollars of the training on each measured deployment that surely keeps the limits."""
-    stakes, rows = board.stakes, np.flatnonzero(board.measured)
-    own, mean, sd = stakes.take(rows), board.beliefs.mean[rows], board.beliefs.sd[rows]
+    costs, rows = context.costs, np.flatnonzero(context.measured)
+    own, mean, sd = costs.take(rows), context.beliefs.mean[rows], context.beliefs.sd[rows]
     slow = mean - RISK_SD * sd
     seconds = own.start_seconds + own.work * np.exp(-slow)
     usd = own.usd * np.maximum(seconds, own.least_seconds) / 3600.0

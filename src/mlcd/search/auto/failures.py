@@ -1,12 +1,12 @@
 """How likely a deployment is to fail, learnt from those that were tried.
 
-Every trial speaks for the deployments like it, the more the closer: with counts s of successes and f of failures,
-each weighed by likeness, and one success of doubt,
+Every trial tells something of similar deployments. With counts s of successes and f of failures, each weighted by its
+similarity, and one success of doubt,
 
     chance of failure = (a + f) / (a + 1 + s + f),        a = 0.01
 
-The likeness of two deployments is 0.1, more within a family and a type, and falls with the distance in log nodes
-and log batch size. Out of memory teaches more: it forbids what would need at least as much (`seen.lessons`).
+The similarity of two deployments is 0.1, more within a family and a type, and falls with the distance in log nodes
+and log batch size. Out of memory tells more: it excludes what would need at least as much (`trials.exclusions`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 
 from mlcd.core.study import Study
 from mlcd.core.trial import FailureKind, Trial
-from mlcd.search.auto_features import Features, Floats, Rows, describe
+from mlcd.search.auto.features import Features, Floats, Rows, describe
 from mlcd.search.seen import lessons
 
 _DOUBT = 0.01
-_ANYWHERE, _FAMILY, _TYPE = 0.1, 0.2, 0.4  # likeness, added up
+_ANYWHERE, _FAMILY, _TYPE = 0.1, 0.2, 0.4  # similarity, added up
 _NODES_LENGTH, _BATCH_LENGTH = 1.0, 1.5
-_FORBIDDEN = 0.98
-# Says nothing of the program.
+_EXCLUDED = 0.98
+# These failures say nothing about the program.
 _LUCK = (FailureKind.LOST, FailureKind.NO_CAPACITY, FailureKind.REFUSED, FailureKind.NOT_STARTED)
 
 
@@ -32,22 +32,22 @@ def chance_of_failure(study: Study, space: Features) -> Floats:
     """Of each deployment of the space that was not tried: (N,)."""
     failures = [t for t in study.trials if t.failure is not None and t.failure.reason not in _LUCK]
     successes = [trial for trial in study.trials if trial.measurement is not None]
-    failed = _DOUBT + _likeness(space, failures)
+    failed = _DOUBT + _similarity(space, failures)
     if not successes:
         failed = failed + len(failures)  # a program that has never run is likely to be at fault itself
-    return failed / (failed + 1.0 + _likeness(space, successes))
+    return failed / (failed + 1.0 + _similarity(space, successes))
 
 
-def forbidden(study: Study, rows: Rows, chances: Floats) -> Floats:
-    """The chances of these rows, raised where a lack of memory elsewhere leaves little hope."""
+def raise_for_memory(study: Study, rows: Rows, chances: Floats) -> Floats:
+    """The chances of these rows, raised where another deployment ran out of memory that had as much of it."""
     learnt = lessons(study)
     if learnt.empty:
         return chances
     full = np.array([learnt.forbid(study.space[row]) for row in rows], dtype=bool)
-    return np.where(full, np.maximum(chances, _FORBIDDEN), chances)
+    return np.where(full, np.maximum(chances, _EXCLUDED), chances)
 
 
-def _likeness(space: Features, trials: Sequence[Trial]) -> Floats:
+def _similarity(space: Features, trials: Sequence[Trial]) -> Floats:
     """Summed over the trials: (N,)."""
     total = np.zeros(len(space))
     tried = describe([trial.deployment for trial in trials])
@@ -55,6 +55,6 @@ def _likeness(space: Features, trials: Sequence[Trial]) -> Floats:
         nodes = (space.log_nodes - tried.log_nodes[row]) / _NODES_LENGTH
         batch = (space.log_batch - tried.log_batch[row]) / _BATCH_LENGTH
         family = _FAMILY * (space.family_id == tried.family_id[row])
-        kin = _ANYWHERE + family + _TYPE * (space.type_id == tried.type_id[row])
-        total += kin * np.exp(-0.5 * (nodes**2 + batch**2))
+        similarity = _ANYWHERE + family + _TYPE * (space.type_id == tried.type_id[row])
+        total += similarity * np.exp(-0.5 * (nodes**2 + batch**2))
     return total

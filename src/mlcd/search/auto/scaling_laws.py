@@ -25,12 +25,12 @@ from functools import cache
 
 import numpy as np
 
-from mlcd.search.auto_features import Bools, Features, Floats, Ints, Rows, join
+from mlcd.search.auto.features import Bools, Features, Floats, Ints, Rows, join
 
 
 @dataclass(frozen=True)
 class Prior:
-    """Standard deviations of log throughput, and ranges of the laws. Round numbers: they are guesses, not fits."""
+    """Standard deviations of log throughput, and ranges of the laws: round guesses, not fitted to data."""
 
     level: float = 5.0  # of the whole job
     price: float = 0.25  # of the exponent of the price

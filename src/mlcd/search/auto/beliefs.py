@@ -18,8 +18,8 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from mlcd.search.auto_features import Features, Floats, Ints, Rows, join
-from mlcd.search.auto_laws import Prior, Reference, covariances, law_means, reference_of, variances
+from mlcd.search.auto.features import Features, Floats, Ints, Rows, join
+from mlcd.search.auto.scaling_laws import Prior, Reference, covariances, law_means, reference_of, variances
 
 TYPICAL_ERROR = 0.02  # of a measurement of log throughput, where it says less or is yet to come
 _KEPT = 24  # hypotheses; the rest weighs next to nothing once a few measurements are in
@@ -37,7 +37,7 @@ _LEAST_VARIANCE = 1e-8
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured, here and in earlier studies, and what soon will be."""
+    """What was measured, in this study and in earlier ones, and what is being measured."""
 
     seen: Features
     log_speed: Floats  # (M,)
