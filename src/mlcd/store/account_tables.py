@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, Double, ForeignKey, Integer, String, Table, Text
 
-from mlcd.store.tables import metadata
+from mlcd.store.tables import key, metadata, numbered, required
 
 
 def _account(**options: Any) -> Column[str]:
@@ -22,30 +22,29 @@ def _account(**options: Any) -> Column[str]:
     return Column("account", String, nullable=False, **options)
 
 
-teams = Table("teams", metadata, Column("name", String, primary_key=True), Column("budget_usd", Double))
+teams = Table("teams", metadata, key("name"), Column("budget_usd", Double))
 
 accounts = Table(
     "accounts",
     metadata,
-    Column("name", String, primary_key=True),
-    Column("role", String, nullable=False),
+    key("name"),
+    *required(String, "role"),
     Column("team", String, ForeignKey("teams.name"), nullable=False),
-    Column("password", String, nullable=False),  # argon2; empty: none
+    *required(String, "password"),  # argon2; empty: none
     Column("subject", String, unique=True),  # of the identity provider
     Column("budget_usd", Double),
-    Column("disabled", Boolean, nullable=False),
-    Column("created_at", Double, nullable=False),
+    *required(Boolean, "disabled"),
+    *required(Double, "created_at"),
 )
 
 tokens = Table(
     "tokens",
     metadata,
-    Column("id", String, primary_key=True),
+    key("id"),
     _account(index=True),
-    Column("label", String, nullable=False),
-    Column("digest", String, nullable=False),
-    Column("session", Boolean, nullable=False),
-    Column("created_at", Double, nullable=False),
+    *required(String, "label", "digest"),
+    *required(Boolean, "session"),
+    *required(Double, "created_at"),
     Column("expires_at", Double),
 )
 
@@ -53,28 +52,27 @@ vault = Table(
     "vault",
     metadata,
     _account(primary_key=True),
-    Column("name", String, primary_key=True),
-    Column("sealed", Text, nullable=False),
-    Column("at", Double, nullable=False),
+    key("name"),
+    *required(Text, "sealed"),
+    *required(Double, "at"),
 )
 
 uploads = Table(
     "uploads",
     metadata,
-    Column("id", String, primary_key=True),
+    key("id"),
     _account(primary_key=True),
-    Column("name", String, nullable=False),
-    Column("bytes", Double, nullable=False),
-    Column("at", Double, nullable=False),
+    *required(String, "name"),
+    *required(Double, "bytes", "at"),
 )
 
 requests = Table(
     "requests",
     metadata,
     _account(primary_key=True),
-    Column("key", String, primary_key=True),
-    Column("digest", String, nullable=False),  # of method, path and body
-    Column("reserved", String, nullable=False),  # the id of what the request makes, chosen before it is made
+    key("key"),
+    *required(String, "digest"),  # of method, path and body
+    *required(String, "reserved"),  # the id of what the request makes, chosen before it is made
     Column("status", Integer),  # NULL: not answered yet
     Column("answer", Text),
     Column("at", Double, nullable=False, index=True),
@@ -83,15 +81,12 @@ requests = Table(
 audit = Table(
     "audit",
     metadata,
-    Column("number", Integer, primary_key=True),
-    Column("at", Double, nullable=False),
+    numbered(),
+    *required(Double, "at"),
     _account(index=True),
-    Column("action", String, nullable=False),
-    Column("thing", String, nullable=False),
-    Column("detail", Text, nullable=False),
-    Column("address", String, nullable=False),
+    *required(String, "action", "thing"),
+    *required(Text, "detail"),
+    *required(String, "address"),
 )
 
-facts = Table(
-    "facts", metadata, Column("name", String, primary_key=True), Column("value", Text, nullable=False)
-)
+facts = Table("facts", metadata, key("name"), *required(Text, "value"))

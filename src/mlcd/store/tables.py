@@ -12,11 +12,12 @@
 The tables of accounts are in account_tables.
 
 Order is the order of writing (`number`), not of clocks: a replayed job lives in another time.
-A change here needs a new script in migrations/versions; a test compares the two.
+A change here needs a new script in migrations/versions; a test compares what it makes of an older database.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import (
@@ -37,18 +38,37 @@ from sqlalchemy import (
 metadata = MetaData()
 
 
+def required(kind: Any, *names: str) -> Iterator[Column[Any]]:
+    """Columns of one kind that every row fills."""
+    return (Column(name, kind, nullable=False) for name in names)
+
+
+def key(name: str, kind: Any = String) -> Column[Any]:
+    """A part of a table's key that the writer chooses."""
+    return Column(name, kind, primary_key=True, autoincrement=False)
+
+
+def numbered() -> Column[int]:
+    """The key of a table whose rows are counted in the order of writing."""
+    return Column("number", Integer, primary_key=True)
+
+
 def _job_id(**options: Any) -> Column[str]:
     return Column("job_id", String, ForeignKey("jobs.id"), nullable=False, **options)
+
+
+def _task(**options: Any) -> Column[int]:
+    return Column("task", Integer, ForeignKey("tasks.number"), nullable=False, **options)
 
 
 jobs = Table(
     "jobs",
     metadata,
-    Column("number", Integer, primary_key=True),
+    numbered(),
     Column("id", String, nullable=False, unique=True),
     Column("name", String, nullable=False, index=True),
-    Column("state", String, nullable=False),
-    Column("doc", Text, nullable=False),  # JobRecord without its controller
+    *required(String, "state"),
+    *required(Text, "doc"),  # JobRecord without its controller
     Column("owner", String, nullable=False, server_default=""),
     Column("virtual", Boolean, nullable=False, server_default=false()),  # its money is not real
     Column("words", String, nullable=False, server_default=""),  # what it is found by: see jobs.words_of
@@ -62,41 +82,34 @@ controllers = Table(
     "controllers",
     metadata,
     _job_id(primary_key=True),
-    Column("token", String, nullable=False),
-    Column("host", String, nullable=False),
-    Column("pid", Integer, nullable=False),
-    Column("born_at", Double, nullable=False),
-    Column("beat_at", Double, nullable=False),
+    *required(String, "token", "host"),
+    *required(Integer, "pid"),
+    *required(Double, "born_at", "beat_at"),
 )
 
-lives = Table(
-    "lives",
-    metadata,
-    _job_id(primary_key=True),
-    Column("task_id", String, primary_key=True),
-    Column("doc", Text, nullable=False),
-)
+lives = Table("lives", metadata, _job_id(primary_key=True), key("task_id"), *required(Text, "doc"))
 
 tasks = Table(
     "tasks",
     metadata,
-    Column("number", Integer, primary_key=True),
+    numbered(),
     Column("id", String, nullable=False, unique=True),
     _job_id(index=True),
     Column("handle", Text),
     Column("ended_at", Double),
-    Column("doc", Text, nullable=False),  # TaskRecord as it was intended
+    *required(Text, "doc"),  # TaskRecord as it was intended
     Column("intended_at", Double),
     Index("tasks_by_time", "intended_at"),
+    Index("tasks_open", "ended_at"),
 )
 
 trials = Table(
     "trials",
     metadata,
-    Column("number", Integer, primary_key=True),
+    numbered(),
     _job_id(),
     Column("task_id", String),  # NULL: of no task, such as one taken over from elsewhere
-    Column("doc", Text, nullable=False),
+    *required(Text, "doc"),
     UniqueConstraint("job_id", "task_id", name="trials_once"),
 )
 
@@ -104,33 +117,21 @@ attempts = Table(
     "attempts",
     metadata,
     _job_id(primary_key=True),
-    Column("task_id", String, primary_key=True),
-    Column("number", Integer, nullable=False),
-    Column("doc", Text, nullable=False),
+    key("task_id"),
+    *required(Integer, "number"),
+    *required(Text, "doc"),
 )
 
-events = Table(
-    "events",
-    metadata,
-    _job_id(primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("doc", Text, nullable=False),
-)
-
-
-def _task(**options: Any) -> Column[int]:
-    return Column("task", Integer, ForeignKey("tasks.number"), nullable=False, **options)
-
+events = Table("events", metadata, _job_id(primary_key=True), key("number", Integer), *required(Text, "doc"))
 
 charges = Table(
     "charges",
     metadata,
     _task(primary_key=True, autoincrement=False),
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("kind", String, nullable=False),
-    Column("what", Text, nullable=False),
-    Column("seconds", Double, nullable=False),
-    Column("usd", Double, nullable=False),
+    key("position", Integer),
+    *required(String, "kind"),
+    *required(Text, "what"),
+    *required(Double, "seconds", "usd"),
 )
 
 # The curves may have millions of rows: numbers only, and in SQLite nothing beside the key's own tree.
@@ -138,7 +139,7 @@ points = Table(
     "points",
     metadata,
     _task(primary_key=True, autoincrement=False),
-    Column("seconds", Double, primary_key=True),
+    key("seconds", Double),
     Column("steps", Double),  # NULL stands for NaN, which SQLite cannot keep
     Column("samples", Double),
     sqlite_with_rowid=False,
@@ -147,9 +148,9 @@ points = Table(
 series = Table(
     "series",
     metadata,
-    Column("number", Integer, primary_key=True),
+    numbered(),
     _task(),
-    Column("name", String, nullable=False),
+    *required(String, "name"),
     UniqueConstraint("task", "name", name="series_once"),
 )
 
@@ -157,10 +158,8 @@ metrics = Table(
     "metrics",
     metadata,
     Column("series", Integer, ForeignKey("series.number"), primary_key=True, autoincrement=False),
-    Column("seconds", Double, primary_key=True),
+    key("seconds", Double),
     Column("step", Double),
     Column("value", Double),
     sqlite_with_rowid=False,
 )
-
-Index("tasks_open", tasks.c.ended_at)
