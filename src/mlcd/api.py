@@ -41,7 +41,7 @@ from mlcd.engine.control import alive, start_controller, surely_alive
 from mlcd.engine.controller import drive
 from mlcd.engine.lists import list_jobs, list_lessons
 from mlcd.engine.logs import log_page, task_with_log
-from mlcd.engine.search import searcher_for
+from mlcd.engine.searchers import searcher_for
 from mlcd.engine.secrets import keep_secrets, read_secrets, redact
 from mlcd.engine.spaces import find_deployment, space_on
 from mlcd.engine.sweep import sweep
@@ -302,7 +302,7 @@ class Client:
             raise UserError(f"Job {record.id} is done.", f"`mlcd report {record.id}` tells its story.")
         changes: dict[str, Any] = self._new_limits(record, budget_usd, deadline)
         if record.exit_code in _FIXED_BY_HAND:
-            changes["forgiven"] = len(self.store.trials(record.id))  # it was fixed, or so it is hoped
+            changes["fixes"] = record.fixes + 1  # it was fixed, or so it is hoped
         if record.state in (JobState.PAUSED, JobState.STOPPED, JobState.FAILED):
             changes |= {
                 "state": JobState.TRAINING

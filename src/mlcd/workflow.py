@@ -6,7 +6,7 @@
     done.model                            what the last phase handed back
 
 The first phase searches. A later one goes on where the one before it ran, unless the policy (mlcd.adapt.changes) finds that
-the job has changed so much that looking again pays. Between phases nothing runs and nothing costs. The model of a phase is
+the job has changed so much that replanning pays. Between phases nothing runs and nothing costs. The model of a phase is
 at $PREVIOUS in the next one's working folder.
 """
 
@@ -77,19 +77,19 @@ class Workflow:
 
     def run(self, conditions: Conditions, **changes: Any) -> Phase:
         """Run the next phase to its end: the job with these keys changed."""
-        verdict = self._verdict(conditions)
-        if verdict is None:
+        decision = self._decision(conditions)
+        if decision is None:
             changes |= _pinned(self.phases[-1].deployment)
         if self.phases and self._hand_on:
             mounts = {**changes.get("file_mounts", {}), PREVIOUS: str(self.phases[-1].model)}
             changes |= {"file_mounts": mounts}
         view = self._drive(changes)
-        phase = self._phase(conditions, view, verdict.why if verdict is not None else "")
+        phase = self._phase(conditions, view, decision.why if decision is not None else "")
         self._learn(phase)
         self.phases.append(phase)
         return phase
 
-    def _verdict(self, conditions: Conditions) -> Replan | None:
+    def _decision(self, conditions: Conditions) -> Replan | None:
         """Whether the next phase searches; the first always does."""
         if not self.phases:
             return Replan("nothing is known yet")
@@ -97,8 +97,8 @@ class Workflow:
         samples = conditions.samples or last.samples
         search_usd = searched[-1].search_usd if searched else 0.0
         before = searched[-1].conditions if searched else last.conditions
-        verdict = reconsider(before, conditions, last.usd_per_sample * samples, search_usd, self.lessons)
-        return verdict if isinstance(verdict, Replan) else None
+        decision = reconsider(before, conditions, last.usd_per_sample * samples, search_usd, self.lessons)
+        return decision if isinstance(decision, Replan) else None
 
     def _drive(self, changes: Mapping[str, Any]) -> JobView:
         envs = {
@@ -129,7 +129,7 @@ class Workflow:
             conditions=replace(conditions, samples=conditions.samples or samples),
             deployment=record.deployment,
             searched=bool(why),
-            why=why or "looking again would not pay",
+            why=why or "replanning would not pay",
             seconds=view.spent.seconds,
             usd=view.spent.usd,
             search_usd=search_usd if why else 0.0,

@@ -1,4 +1,4 @@
-"""A job that changes while it trains: machines are looked for again, and the training goes on where it is best."""
+"""A job that changes while it trains: it is replanned, and the training goes on where it is best."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.records import JobRecord
 from mlcd.core.run import AttemptEnd, JobState
 from mlcd.core.study import Ledger, Study
-from mlcd.core.trial import Measurement, Phases, Trial
+from mlcd.core.task import EndCause
+from mlcd.core.trial import Measurement, Phases, Trial, of_search
 from mlcd.core.view import JobView
-from mlcd.engine.replan import present_trials, search_cost, worth_replanning
+from mlcd.engine.replan import search_cost, worth_replanning
 from small_jobs import MakeJob
 
 SMALL, LARGE = 8, 160  # samples in a step, before and after
@@ -115,14 +116,14 @@ def test_searches_that_gained_nothing_make_the_next_less_likely() -> None:
     before, now = Conditions(parameters=1e6), Conditions(parameters=4e6)
     enough = situation(samples_left=7e3)
     assert isinstance(worth_replanning(enough, record(), before, now, study()), Replan)
-    in_vain = [Change(float(n), n, factor=1.4, gain=0.0) for n in range(3)]
+    in_vain = [Change(float(n), factor=1.4, gain=0.0) for n in range(3)]
     assert worth_replanning(enough, record(*in_vain), before, now, study()) == Keep()
 
 
 def test_trials_from_before_the_change_are_not_of_the_job_as_it_is() -> None:
-    trials = [trial(HERE, 1.0), trial(THERE, 2.0), trial(HERE, 3.0)]
-    assert present_trials(record(), trials) == tuple(trials)
-    assert present_trials(record(Change(0.0, 2, 1.0)), trials) == (trials[2],)
+    before, since = trial(HERE, 1.0), replace(trial(HERE, 3.0), search_number=1)
+    assert of_search([before, since], record().search_number) == (before,)
+    assert of_search([before, since], record(Change(0.0, 1.0)).search_number) == (since,)
 
 
 def changing_job(make_job: MakeJob) -> dict[str, object]:
@@ -139,6 +140,7 @@ def assert_moved_well(view: JobView) -> None:
     assert view.record.state is JobState.SUCCEEDED, view.record.error
     assert [attempt.deployment.nodes for attempt in view.run.attempts] == [1, 2]
     assert [attempt.end for attempt in view.run.attempts] == [AttemptEnd.MOVED, AttemptEnd.FINISHED]
+    assert [attempt.cause for attempt in view.run.attempts] == [EndCause.REPLAN, EndCause.COMPLETED]
     (change,) = view.record.changes
     assert change.factor == pytest.approx(3.0, abs=0.15)  # ln 20
     assert change.gain is not None and change.gain > 0.2  # noqa: PT018  # one fact
@@ -158,13 +160,13 @@ def test_a_training_whose_batch_grows_is_moved_to_more_nodes(
     assert_moved_well(view)
     told = [event.message for event in client.events(job_id) if event.kind == "decision"]
     assert any("the batch size has changed 20.0 times" in message for message in told)
-    assert any(message.startswith("Moving to 2 ×") and "looking took" in message for message in told)
+    assert any(message.startswith("Moving to 2 ×") and "replanning took" in message for message in told)
     report = client.report(job_id, tmp_path / "report.html")
-    assert "Looked for again" in report.read_text()
+    assert "Replanned, when" in report.read_text()
 
 
 @pytest.mark.slow
-def test_a_controller_killed_while_it_looks_again_is_followed_by_one_that_does(
+def test_a_controller_killed_while_it_replans_is_followed_by_one_that_does(
     client: Client, make_job: MakeJob
 ) -> None:
     job_id = client.submit(client.load(changing_job(make_job)))

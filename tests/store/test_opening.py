@@ -81,28 +81,26 @@ def test_the_scripts_make_the_tables_that_the_code_uses(new_url: str) -> None:
         assert ScriptDirectory.from_config(alembic_config(connection)).get_heads() == [HEAD]
 
 
-def test_a_database_at_the_very_beginning_is_brought_up_to_date(url: str) -> None:
-    open_store(url).close()
-    with connected(url) as connection:
-        command.downgrade(alembic_config(connection), "base")
-    with connected(url) as connection:
-        assert set(inspect(connection).get_table_names()) == {VERSION_TABLE}
-        assert revision(connection) is None
-    with closing(open_store(url)) as store:
+def test_a_database_that_was_opened_and_never_filled_gets_its_tables(new_url: str) -> None:
+    with connected(new_url) as connection:
+        connection.execute(
+            text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+        )
+    with closing(open_store(new_url)) as store:
         store.add_job(job())
         assert store.jobs() == [job()]
 
 
-def test_an_upgrade_that_breaks_off_leaves_nothing_behind(
+def test_tables_whose_making_breaks_off_leave_nothing_behind(
     new_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real_upgrade = command.upgrade
+    real_stamp = command.stamp
 
     def breaks_off(*arguments: object) -> None:
-        real_upgrade(*arguments)  # type: ignore[arg-type]
+        real_stamp(*arguments)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "upgrade", breaks_off)
+    monkeypatch.setattr(command, "stamp", breaks_off)
     with pytest.raises(KeyboardInterrupt):
         open_store(new_url)
     with connected(new_url) as connection:

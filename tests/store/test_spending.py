@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from alembic import command
-from sqlalchemy import text
 
 from mlcd.core.accounts import Account, Role, Team
 from mlcd.core.run import JobState
 from mlcd.core.task import Charge, TaskKind
 from mlcd.errors import AllowanceError, NotFoundError
-from mlcd.store import Store, open_store
-from mlcd.store.database import open_database
-from mlcd.store.documents import write
-from mlcd.store.migrate import alembic_config
+from mlcd.store import Store
 from mlcd.store.spending import month_start
 from store.store_samples import job, task
 
@@ -96,18 +90,6 @@ def test_a_job_is_found_among_its_owners_jobs_only(store: Store) -> None:
         store.job("digits-2", owners={"ada"})
     assert "digits-2" not in error.value.hint
     assert [line.id for line in store.job_lines(owners={"bob"})] == ["digits-2"]
-
-
-def test_jobs_of_the_first_revision_get_their_columns(new_url: str) -> None:
-    database = open_database(new_url)
-    with closing(database), database.writing() as connection:
-        command.upgrade(alembic_config(connection), "0001")
-        statement = text("INSERT INTO jobs (id, name, state, doc) VALUES (:id, 'digits', 'searching', :doc)")
-        for record in (job("a"), job("b", owner="ada", virtual_clock=True)):
-            connection.execute(statement, {"id": record.id, "doc": write(record)})
-    with closing(open_store(new_url)) as store:
-        assert [line.id for line in store.job_lines(owners={"ada"})] == ["b"]
-        assert [line.id for line in store.job_lines(owners={""})] == ["a"]
 
 
 def test_the_setup_token_makes_one_admin_however_many_try(store: Store) -> None:

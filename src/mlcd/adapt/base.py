@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from mlcd.adapt.limits import Halt, Keep
@@ -19,7 +20,7 @@ from mlcd.core.goal import Goal
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Ledger
 
-__all__ = ["Halt", "Keep", "Move", "Policy", "Situation", "Speed"]
+__all__ = ["Halt", "Keep", "Move", "MoveCause", "Policy", "Situation", "Speed"]
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,25 @@ class Situation:
     samples_at: Mapping[int, float] = field(default_factory=dict)  # batch size → samples of the whole job
 
 
+class MoveCause(StrEnum):
+    """What asks for a move."""
+
+    USER = "user"
+    SPOT = "spot"  # there is no time left to lose machines that may be taken back
+    LIMIT = "limit"  # the present speed would break a limit
+    LOSSES = "losses"  # nodes keep getting lost
+    BATCH_SIZE = "batch size"  # the gradient noise allows a larger one
+    VALUE = "value"  # another deployment serves the goal better
+    NO_CAPACITY = "no capacity"  # the present deployment cannot be had now
+
+
 @dataclass(frozen=True)
 class Move:
     """Go on elsewhere, from the checkpoint."""
 
     deployment: Deployment
-    why: str
+    why: str  # for people
+    cause: MoveCause
 
 
 class Policy(Protocol):

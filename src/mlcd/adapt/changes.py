@@ -1,4 +1,4 @@
-"""Whether a job or workflow that has changed is worth looking for another deployment. Pure.
+"""Whether a job or workflow that has changed is worth replanning. Pure.
 
 What the best deployment depends on changes while a job trains and between the phases of a workflow: the batch size (dynamic
 batching), the size of the model (architecture search), the amount of data (online learning). A change by the factor f is
@@ -9,7 +9,7 @@ expected to be worth
 in whatever the goal counts: time, money, or both.
 
 where gain is learnt: the prior counts like PRIOR_WEIGHT changes by a factor e, and every search that was made adds what it
-really gained. Looking again pays when that share of the rest is worth more than the search itself, with a margin.
+really gained. Replanning pays when that share of the rest is worth more than the search itself, with a margin.
 Noise does not trigger it: below the factor LEAST_CHANGE nothing is considered.
 """
 
@@ -49,7 +49,7 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Replan:
-    """Look for the deployment anew."""
+    """Search for the deployment again."""
 
     why: str
     change: float = 0.0  # |ln f|
@@ -67,7 +67,7 @@ def reconsider(
         return Keep()
     return Replan(
         f"the {name} has changed {exp(change):.1f} times; other machines are expected to save {share:.0%} of the rest, "
-        f"and looking for them costs about {search / rest:.0%} of it",
+        f"and replanning costs about {search / rest:.0%} of it",
         change,
     )
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mlcd.adapt.base import Keep, Move, Policy, Situation
+from mlcd.adapt.base import Keep, Move, MoveCause, Policy, Situation
 from mlcd.adapt.prospects import Prospect, allows, elsewhere, stay, value
 from mlcd.adapt.spot import leave_spot
 from mlcd.core.units import show_duration, show_rate, show_usd
@@ -40,6 +40,7 @@ def keep_limits(situation: Situation) -> Keep | Move:
         best.deployment,
         f"{situation.deployment} is slower than forecast and would take {_totals(here)} in all, past the limit; "
         f"{best.deployment} keeps it with {_totals(best)}",
+        MoveCause.LIMIT,
     )
 
 
@@ -61,6 +62,7 @@ def go_on_with_fewer(situation: Situation) -> Keep | Move:
     return Move(
         best.deployment,
         f"{situation.losses} nodes were lost on {situation.deployment}; {best.deployment} needs {_totals(best)} in all",
+        MoveCause.LOSSES,
     )
 
 
@@ -80,6 +82,7 @@ def grow_batch(situation: Situation) -> Keep | Move:
         situation,
         larger,
         f"the gradient noise scale is {situation.noise_scale:,.0f} samples, so a larger batch loses little",
+        MoveCause.BATCH_SIZE,
     )
 
 
@@ -91,6 +94,7 @@ def worth_moving(situation: Situation) -> Keep | Move:
         situation,
         list(elsewhere(situation)),
         f"{situation.deployment} runs at {show_rate(situation.now.samples_per_second)}{_expected(situation)}",
+        MoveCause.VALUE,
     )
 
 
@@ -107,7 +111,7 @@ def decide(situation: Situation, policies: Iterable[Policy] = POLICIES) -> Keep 
     return Keep()
 
 
-def _if_worth_it(situation: Situation, others: list[Prospect], because: str) -> Keep | Move:
+def _if_worth_it(situation: Situation, others: list[Prospect], because: str, cause: MoveCause) -> Keep | Move:
     """Move to the best of these if it gains enough even at the low end of its band."""
     here = stay(situation)
     best = _best(situation, [other for other in others if allows(situation, other.slow)])
@@ -119,6 +123,7 @@ def _if_worth_it(situation: Situation, others: list[Prospect], because: str) -> 
     return Move(
         best.deployment,
         f"{because}; {best.deployment} needs {_totals(best)} in all instead of {_totals(here)}",
+        cause,
     )
 
 

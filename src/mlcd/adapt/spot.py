@@ -8,7 +8,7 @@ lost, and waiting for capacity. When it is gone, only machines that nobody takes
 
 from __future__ import annotations
 
-from mlcd.adapt.base import Keep, Move, Situation, Speed
+from mlcd.adapt.base import Keep, Move, MoveCause, Situation, Speed
 from mlcd.adapt.prospects import Prospect, allows, elsewhere, value
 from mlcd.core.machines import Deployment
 from mlcd.core.units import show_duration
@@ -42,6 +42,7 @@ def leave_spot(situation: Situation) -> Keep | Move:
         twin,
         f"there is no time left to lose: the deadline is in {show_duration(left)}, and the rest takes "
         f"{show_duration(rest)} on machines that are not taken back",
+        MoveCause.SPOT,
     )
 
 
@@ -55,7 +56,7 @@ def leave_what_is_sold_out(situation: Situation) -> Keep | Move:
     best: Prospect | None = min(able, key=lambda other: value(situation, other.expected), default=None)
     if best is None:
         return Keep()
-    return Move(best.deployment, f"{situation.deployment} cannot be had now")
+    return Move(best.deployment, f"{situation.deployment} cannot be had now", MoveCause.NO_CAPACITY)
 
 
 def on_demand_twin(situation: Situation) -> Deployment | None:

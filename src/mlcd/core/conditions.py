@@ -16,9 +16,8 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Change:
-    """A job under way became another one, as far as machines go, and they were looked for again."""
+    """A job under way became another one, as far as machines go, and was replanned."""
 
     at: float  # on the cloud's clock
-    trials: int  # made before; their speeds are those of the job that it was
     factor: float  # |ln f| of what had changed most
-    gain: float | None = None  # what looking again saved of the rest; None: it is still being looked
+    gain: float | None = None  # what replanning saved of the rest; None: it is still going on

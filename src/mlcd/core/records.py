@@ -49,11 +49,11 @@ class JobRecord:
     start_seconds: float | None = None  # launch to first step as the cloud knows it; None: see the probes
     code: str = ""  # digest of the program's folder when the search began
     learnt: dict[str, Any] = field(default_factory=dict)  # its models for later jobs, see forecast.stored
-    forgiven: int = 0  # trials before the program or the cloud was fixed: faults in them count no more
+    fixes: int = 0  # times that the program or the cloud was fixed: faults of trials before count no more
     conditions: dict[str, Conditions] = field(
         default_factory=dict
     )  # deployment → as the training began there
-    changes: tuple[Change, ...] = ()  # for which machines were looked for again
+    changes: tuple[Change, ...] = ()  # for which it was replanned
     error: str = ""
     enough_seconds: float | None = None  # a deadline that would do, where none can keep the one in force
     enough_usd: float | None = None  # a budget, likewise
@@ -81,9 +81,9 @@ class JobRecord:
         return bool(self.changes) and self.changes[-1].gain is None
 
     @property
-    def outdated(self) -> int:
-        """How many trials were made of the job that it was before its last change."""
-        return self.changes[-1].trials if self.changes else 0
+    def search_number(self) -> int:
+        """Which search is the newest: 0 led to the plan, and each replanning is one more."""
+        return len(self.changes)
 
     @property
     def changed_at(self) -> float:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mlcd.core.machines import Deployment
+from mlcd.core.task import EndCause
 
-REPLANNING = "looking for machines again"  # why an attempt ended; probes train on until the next begins
 NOTICEABLE_SECONDS = 1.0  # a shorter gap is a controller at work, and no wait
 
 
@@ -59,13 +59,15 @@ class Attempt:
     seconds: float = 0.0
     usd: float = 0.0
     end: AttemptEnd | None = None
-    why: str = ""
+    why: str = ""  # it ended, for people
     first_step_at: float | None = None
     last_step_at: float | None = None
     samples_per_second: float = 0.0  # in its last minute
     ended_at: float | None = None
     longest_pause_seconds: float = 0.0  # between two steps, or before the first
     nan_loss: str = ""  # the loss that was nan or infinite when it was last seen
+    cause: EndCause | None = None  # of its end, for decisions
+    exit_code: int | None = None  # of the program, where it ended by itself
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Run:
         moved = {
             after.number
             for before, after in zip(self.attempts, self.attempts[1:], strict=False)
-            if before.end is AttemptEnd.MOVED and before.why != REPLANNING
+            if before.cause is EndCause.MOVE
         }
         return sum(seconds for number, seconds in self.pauses.items() if number in moved)
 

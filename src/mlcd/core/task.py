@@ -33,7 +33,9 @@ class Refusal(StrEnum):
 
 
 class EndCause(StrEnum):
-    """Why a task ended. Decisions read this; `TaskStatus.reason` says it in words, for people only."""
+    """Why a task or an attempt ended. Decisions read this; the sentence beside it is for people only."""
+
+    # As the cloud says.
 
     COMPLETED = "completed"  # the program ended by itself, and well
     CRASHED = "crashed"  # the program or its `setup` failed
@@ -46,7 +48,17 @@ class EndCause(StrEnum):
     RUNNER_LOST = "runner lost"  # the task runner is gone, or the cloud knows nothing of the task
     NO_CAPACITY = "no capacity"  # not enough machines of this kind now
     REFUSED = "refused"  # settings, rights or the account must change first: asking again changes nothing
-    CLOUD_FAILED = "cloud failed"  # the cloud, the way to its machines or mlcd failed: later it may go better
+    CLOUD_FAILED = "cloud failed"  # the cloud or the way to its machines failed before the program ran
+
+    # As the engine decides.
+    TARGET_REACHED = "target reached"  # the metric of `work.until`
+    BUDGET = "budget"
+    DEADLINE = "deadline"
+    HUNG = "hung"  # no step for too long
+    NAN_LOSS = "nan loss"
+    NOT_SHARED = "work not shared"  # each rank trains the same for itself
+    MOVE = "move"  # to another deployment
+    REPLAN = "replan"  # the job has changed: probes train on until the next attempt begins
 
 
 class TaskState(StrEnum):
@@ -151,6 +163,7 @@ class TaskStatus:
     def __post_init__(self) -> None:
         if self.cause is None and self.state.ended:
             object.__setattr__(self, "cause", _cause_in_words(self.state, self.refused, self.reason))
+            object.__setattr__(self, "reason", self.reason.removeprefix("no capacity: "))
 
     @property
     def usd(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -90,6 +91,8 @@ class Trial:
     usd: float
     phases: Phases = Phases()
     task_id: str = ""
+    search_number: int = 0  # of the job, see JobRecord.search_number
+    fixes: int = 0  # JobRecord.fixes when it was made
 
     @property
     def measurement(self) -> Measurement | None:
@@ -100,3 +103,8 @@ class Trial:
     def failure(self) -> Failure | None:
         """What went wrong, if it did."""
         return self.outcome if isinstance(self.outcome, Failure) else None
+
+
+def of_search(trials: Iterable[Trial], number: int) -> tuple[Trial, ...]:
+    """The trials of one of a job's searches."""
+    return tuple(trial for trial in trials if trial.search_number == number)

@@ -37,7 +37,7 @@ class JobView:
     waiting_seconds: float = 0.0  # that the plan lay there before the training began
     stopped_seconds: float = 0.0  # that the training lay stopped between two attempts
     saved_samples: float = 0.0  # in the newest checkpoint: where the training would go on
-    later_trials: tuple[Trial, ...] = ()  # made when the job had changed and machines were looked for again
+    later_trials: tuple[Trial, ...] = ()  # made when the job had changed and was replanned
 
     @property
     def samples_done(self) -> float:

@@ -18,9 +18,11 @@ from mlcd.core.study import Study
 from mlcd.core.task import TaskStatus
 from mlcd.engine.context import JobContext, goal_of
 from mlcd.engine.earlier_jobs import learn_from_earlier
-from mlcd.engine.ledger import lately
+from mlcd.engine.ledger import recent_speed
 from mlcd.engine.replan import worth_replanning
-from mlcd.engine.search import open_searcher, space_of, study_of
+from mlcd.engine.searchers import searcher_for
+from mlcd.engine.spaces import space_of
+from mlcd.engine.study import study_of
 from mlcd.engine.tasks import carried_samples
 from mlcd.forecast.conditions_seen import Steady, steady_conditions
 from mlcd.forecast.noise_seen import noise_now
@@ -44,7 +46,7 @@ class Adapter:
         self._study = replace(study, earlier=(*study.earlier, *earlier))
         attempts = context.store.attempts(context.job_id)
         left = speeds_left(attempt for attempt in attempts if attempt.started_at >= record.changed_at)
-        speeds = {**known_speeds(self._study, open_searcher(record)), **left}
+        speeds = {**known_speeds(self._study, searcher_for(record.job)), **left}
         shunned = lost_often(attempts) - {record.deployment}
         self._speeds = {where: speed for where, speed in speeds.items() if where not in shunned}
 
@@ -122,7 +124,7 @@ class Adapter:
         return leave_what_is_sold_out(situation) if sold_out else leave_spot(situation)
 
     def _situation(self, record: JobRecord, attempt: Attempt, status: TaskStatus) -> Situation | None:
-        seen, first = lately(status), first_step_seconds(status.progress.points)
+        seen, first = recent_speed(status), first_step_seconds(status.progress.points)
         if seen is None or first is None:
             return None
         before = [

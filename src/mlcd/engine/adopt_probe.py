@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcd.core.job import OnNan
 from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.run import Attempt, AttemptEnd
-from mlcd.core.task import TaskKind, TaskState, TaskStatus
+from mlcd.core.task import EndCause, TaskKind, TaskState, TaskStatus
 from mlcd.engine.context import JobContext, work_of
 from mlcd.engine.nan_loss import nan_loss, only_checkpoints_before, samples_before_nan, stopped_at_nan
 from mlcd.engine.secrets import redact
@@ -41,6 +41,7 @@ def adopt_finished_probe(context: JobContext, record: JobRecord) -> None:
         samples_before=done,
         end=AttemptEnd.STOPPED if stops else AttemptEnd.FINISHED,
         why=why,
+        cause=EndCause.NAN_LOSS if stops else EndCause.COMPLETED,
         ended_at=task.ended_at,
         nan_loss=lost.name if lost is not None else "",
     )

@@ -54,12 +54,15 @@ class JobContext:
         """Tell everyone who follows the job."""
         self.store.add_event(self.job_id, self.now(), kind, redact(message, self.secrets), data)
 
+    def add_event_once(self, kind: str, message: str, data: Mapping[str, Any]) -> None:
+        """The same once for these data, whatever controllers die in between."""
+        self.store.add_event_once(self.job_id, self.now(), kind, redact(message, self.secrets), data)
+
     def status(self, handle: Handle) -> TaskStatus:
-        """How a task stands; what goes wrong with it is told once."""
+        """How a task stands; what goes wrong with it becomes an event, once."""
         status = self.cloud.status(handle)
         if status.warning:
-            words = redact(status.warning, self.secrets)
-            self.store.add_event_once(self.job_id, self.now(), "warning", words, {"handle": handle})
+            self.add_event_once("warning", status.warning, {"handle": handle})
         return status
 
     def spent(self, record: JobRecord) -> Ledger:

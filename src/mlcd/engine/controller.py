@@ -21,9 +21,9 @@ from mlcd.core.units import show_duration, show_usd
 from mlcd.engine.context import JobContext, job_folder
 from mlcd.engine.control import controlling
 from mlcd.engine.monitor import observed
-from mlcd.engine.search import StopAskedError, open_search
+from mlcd.engine.search import open_search
 from mlcd.engine.secrets import forget_secrets, read_secrets, redact, scrub_logs
-from mlcd.engine.stop import end_task
+from mlcd.engine.stop import StopAskedError, end_task
 from mlcd.engine.training import Training
 from mlcd.errors import GoalUnreachableError, LimitReachedError, MlcdError, TaskFailedError
 from mlcd.settings import Settings, read_settings

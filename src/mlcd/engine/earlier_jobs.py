@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mlcd.core.records import JobRecord
-from mlcd.core.trial import Trial
+from mlcd.core.trial import Trial, of_search
 from mlcd.engine.context import JobContext
 from mlcd.engine.programs import fingerprint, likeness, same_program
 from mlcd.forecast.placing import laws_of
@@ -110,7 +110,7 @@ def noise_in(trials: Trials) -> float | None:
 
 def _past(record: JobRecord, other: JobRecord, trials: Trials) -> Past:
     model = from_document(other.learnt) if other.learnt else None
-    begun = trials[: other.changes[0].trials] if other.changes else trials  # a new job begins as that one did
+    begun = of_search(trials, 0)  # a new job begins as that one did
     return Past(other.id, begun, model, likeness(record, other) if same_program(record, other) else "")
 
 
@@ -118,4 +118,4 @@ def _say_once(context: JobContext, earlier: Earlier, message: str, job_id: str) 
     """Once for each job, whatever controllers died in between."""
     if job_id not in earlier.told:
         earlier.told.add(job_id)
-        context.store.add_event_once(context.job_id, context.now(), "learn", message, {"job": job_id})
+        context.add_event_once("learn", message, {"job": job_id})

@@ -24,20 +24,20 @@ FAULTS_BEFORE_GIVING_UP = 2  # the same fault on two deployments with no success
 LOSSES_BEFORE_GIVING_UP = 3  # a machine that went away is no fault of its deployment; thrice it may be
 
 
-def trials_that_count(trials: Sequence[Trial], forgiven: int) -> tuple[Trial, ...]:
+def trials_that_count(trials: Sequence[Trial], fixes: int) -> tuple[Trial, ...]:
     """The trials that say something of their deployment.
 
     Machines that went away say nothing, unless they do it again and again; nor does a checkpoint that could not be loaded,
-    nor faults that were fixed since, of the program or of the cloud's settings: those among the first so many trials.
+    nor faults of the program or of the cloud's settings that were made before the last of so many fixes.
     """
     losses = Counter(trial.deployment for trial in trials if _reason(trial) is FailureKind.LOST)
     pardoned = {deployment for deployment, count in losses.items() if count < LOSSES_BEFORE_GIVING_UP}
     return tuple(
         trial
-        for number, trial in enumerate(trials)
+        for trial in trials
         if _reason(trial) is not FailureKind.NOT_LOADED
         and not (_reason(trial) is FailureKind.LOST and trial.deployment in pardoned)
-        and not (_reason(trial) in FORGIVABLE and number < forgiven)
+        and not (_reason(trial) in FORGIVABLE and trial.fixes < fixes)
     )
 
 

@@ -16,7 +16,7 @@ from mlcd.forecast.conditions_seen import PARAMETERS
 from mlcd.forecast.throughput import Throughput, first_step_seconds, last_step_seconds, throughput_after
 
 UPDATE_SECONDS = 1.0  # how often the money so far is written down
-RECENT_SECONDS = 60.0  # what "lately" means for a speed
+RECENT_SECONDS = 60.0  # what "recent" means for a speed
 
 
 class AttemptLedger:
@@ -72,7 +72,7 @@ class AttemptLedger:
         end = status.ended_at or self.context.now()
         begin = status.started_at or end
         first, last = (each(status.progress.points) for each in (first_step_seconds, last_step_seconds))
-        seen, lost = lately(status), nan_loss(status.progress, self._target)
+        seen, lost = recent_speed(status), nan_loss(status.progress, self._target)
         return replace(
             self.attempt,
             samples_per_second=seen.samples_per_second if seen else 0.0,
@@ -98,7 +98,7 @@ class AttemptLedger:
     def _live(self, record: JobRecord, status: TaskStatus) -> Live:
         attempt, now = self.attempt, self.context.now()
         pause = unusual_pause(status, now)
-        seen = lately(status) if pause == 0 else None
+        seen = recent_speed(status) if pause == 0 else None
         done = attempt.samples_before + status.progress.samples
         work = record.samples(attempt.deployment)
         left = None if seen is None else max(0.0, work - done) / seen.samples_per_second
@@ -124,7 +124,7 @@ class AttemptLedger:
         )
 
 
-def lately(status: TaskStatus) -> Throughput | None:
+def recent_speed(status: TaskStatus) -> Throughput | None:
     """The throughput of the last minute."""
     points = status.progress.points
     return throughput_after(points, points[-1].seconds - RECENT_SECONDS) if points else None

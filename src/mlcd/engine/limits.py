@@ -19,7 +19,7 @@ from mlcd.core.study import Ledger
 from mlcd.core.units import show_duration, show_usd
 from mlcd.engine.context import JobContext, goal_of
 from mlcd.engine.models import most_samples
-from mlcd.engine.search import learnt_start
+from mlcd.engine.study import learnt_start
 from mlcd.engine.tasks import carried_samples
 from mlcd.errors import BudgetExhaustedError, DeadlineMissedError, LimitReachedError
 

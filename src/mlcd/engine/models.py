@@ -10,6 +10,7 @@ from mlcd.core.machines import Deployment
 from mlcd.core.progress import MetricPoint
 from mlcd.core.records import JobRecord
 from mlcd.core.run import Attempt
+from mlcd.core.trial import of_search
 from mlcd.engine.context import JobContext
 from mlcd.engine.earlier_jobs import Earlier, Trials, noise_in
 from mlcd.engine.programs import fingerprint
@@ -92,8 +93,7 @@ def keep_model(context: JobContext, record: JobRecord) -> None:
 
 def model_of(context: JobContext, record: JobRecord) -> StoredModel:
     """What the probes and the training have taught."""
-    made = context.store.trials(record.id)
-    trials = made[: record.changes[0].trials] if record.changes else made  # later jobs begin as this one did
+    trials = of_search(context.store.trials(record.id), 0)  # later jobs begin as this one did
     metrics = context.store.metrics(record.id, MOST_READINGS)
     readings = stable_readings(metrics)
     noise = noise_over_all(metrics)

@@ -80,7 +80,7 @@ class Probe:
             reason = FailureKind.NOT_LOADED if went_back else outcome.reason
             log_tail = redact(outcome.log_tail, self.context.secrets)
             outcome = replace(outcome, reason=reason, log_tail=log_tail)
-        ended_at = status.ended_at or self.context.now()
+        job, ended_at = self.context.record, status.ended_at or self.context.now()
         begin = status.started_at or ended_at
         trial = Trial(
             deployment=self.record.deployment,
@@ -89,6 +89,8 @@ class Probe:
             usd=status.usd,
             phases=probe_phases(replace(status, ended_at=ended_at), self._job.probe),
             task_id=self.record.id,
+            search_number=job.search_number,
+            fixes=job.fixes,
         )
         self.context.store.finish_probe(
             self.context.job_id, trial, self.record.kind, status.charges, ended_at

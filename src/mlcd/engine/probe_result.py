@@ -1,11 +1,11 @@
-"""What a probe has shown so far. Pure: the same status gives the same verdict."""
+"""What a probe has shown so far. Pure: the same status gives the same result."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from mlcd.core.job import ProbeSettings
-from mlcd.core.task import Refusal, TaskState, TaskStatus
+from mlcd.core.task import EndCause, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases
 from mlcd.core.units import show_duration
 from mlcd.forecast.conditions_seen import PARAMETERS
@@ -25,11 +25,11 @@ SHARE_HINT = (
     "To share the work use DistributedDataParallel, or give each rank its own samples (mlcd.ElasticSampler, or by RANK and "
     "WORLD_SIZE). Else set `num_nodes: 1`, and on machines with several GPUs ask for one."
 )
-NO_CAPACITY = "no capacity"  # how a cloud begins to say so where the launch did not know it yet
-_REFUSALS = {
-    Refusal.NO_CAPACITY: FailureKind.NO_CAPACITY,
-    Refusal.USER: FailureKind.REFUSED,
-    Refusal.CLOUD: FailureKind.NOT_STARTED,
+_FAILURES = {
+    EndCause.NO_CAPACITY: FailureKind.NO_CAPACITY,
+    EndCause.REFUSED: FailureKind.REFUSED,
+    EndCause.CLOUD_FAILED: FailureKind.NOT_STARTED,
+    EndCause.OUT_OF_MEMORY: FailureKind.OUT_OF_MEMORY,
 }
 
 
@@ -39,10 +39,10 @@ def probe_result(status: TaskStatus, now: float, settings: ProbeSettings) -> Mea
     if trains_alone(status, seen is not None):
         return _failure(status, FailureKind.NOT_SHARED, NOT_SHARED)
     if status.state.ended:
-        return _judge_ended(status, seen)
+        return _of_ended(status, seen)
     if seen is not None and _good_enough(status, seen, now, settings):
         return _measurement(status, seen)
-    return _judge_silence(status, seen, now, settings)
+    return _of_silent(status, seen, now, settings)
 
 
 def trains_alone(status: TaskStatus, warm: bool) -> bool:
@@ -59,9 +59,11 @@ def is_warm(status: TaskStatus, settings: ProbeSettings) -> bool:
 def fails_to_start(status: TaskStatus) -> bool:
     """Whether the program itself failed before its first step, as it does on a checkpoint that it cannot load."""
     own_doing = status.state is TaskState.FAILED and status.running_at is not None
-    said = f"{status.reason} {status.log_tail}".lower()
+    logged = status.log_tail.lower()  # of the program, which may say more than the cloud has seen
     other_cause = (
-        status.reason.startswith(NO_CAPACITY) or "out of memory" in said or "no module named" in said
+        status.cause in (EndCause.NO_CAPACITY, EndCause.OUT_OF_MEMORY)
+        or "out of memory" in logged
+        or "no module named" in logged
     )
     return own_doing and not other_cause and status.progress.steps == 0
 
@@ -143,12 +145,12 @@ def _warm_by_rule(status: TaskStatus, first: float, settings: ProbeSettings) -> 
     return max(warm, over if opening.stable is None else min(over, opening.stable))
 
 
-def _judge_ended(status: TaskStatus, seen: Throughput | None) -> Measurement | Failure:
+def _of_ended(status: TaskStatus, seen: Throughput | None) -> Measurement | Failure:
     """A program that ended by itself or at its time limit may have shown enough."""
     if status.state is TaskState.LOST:
         return _failure(status, FailureKind.LOST, status.reason or "the machine is gone")
     if status.state is TaskState.FAILED:
-        return _judge_crash(status)
+        return _of_failed(status)
     if seen is not None:
         return _measurement(status, seen)
     if status.progress.steps > 0 and status.state is TaskState.SUCCEEDED:
@@ -161,18 +163,13 @@ def _judge_ended(status: TaskStatus, seen: Throughput | None) -> Measurement | F
     )
 
 
-def _judge_crash(status: TaskStatus) -> Failure:
-    if status.reason.startswith(NO_CAPACITY):
-        return _failure(status, FailureKind.NO_CAPACITY, status.reason.removeprefix(f"{NO_CAPACITY}: "))
-    if status.refused is not None:
-        return replace(_failure(status, _REFUSALS[status.refused], status.reason), hint=status.hint)
-    if "out of memory" in status.reason.lower():
-        return _failure(status, FailureKind.OUT_OF_MEMORY, status.reason)
+def _of_failed(status: TaskStatus) -> Failure:
+    kind = _FAILURES.get(status.cause, FailureKind.CRASHED) if status.cause else FailureKind.CRASHED
     code = "" if status.exit_code is None else f"exit code {status.exit_code}"
-    return _failure(status, FailureKind.CRASHED, status.reason or code or "it failed")
+    return replace(_failure(status, kind, status.reason or code or "it failed"), hint=status.hint)
 
 
-def _judge_silence(
+def _of_silent(
     status: TaskStatus, seen: Throughput | None, now: float, settings: ProbeSettings
 ) -> Measurement | Failure | None:
     """A running program that shows no sign of life for too long."""

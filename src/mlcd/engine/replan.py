@@ -1,4 +1,4 @@
-"""Machines looked for again while a job trains: the job has changed, and what was measured of it holds no more.
+"""Replanning while a job trains: the job has changed, and what was measured of it holds no more.
 
     the policy asks for it → the attempt ends with a checkpoint → the change is written down → a search as at the
     beginning, of which the present deployment is the first trial, for its speed is known → the next attempt
@@ -20,7 +20,7 @@ from mlcd.core.records import JobRecord
 from mlcd.core.run import Attempt
 from mlcd.core.study import Ledger, Study
 from mlcd.core.task import TaskStatus
-from mlcd.core.trial import Measurement, Phases, Trial
+from mlcd.core.trial import Measurement, Phases, Trial, of_search
 from mlcd.core.units import show_duration, show_usd
 from mlcd.engine.context import JobContext, goal_of
 from mlcd.engine.search import open_search
@@ -52,13 +52,14 @@ def search_cost(study: Study, deployment: Deployment, move_seconds: float) -> Le
     return Ledger(seconds + move_seconds, usd + deployment.usd(move_seconds))
 
 
-def note_change(context: JobContext, attempt: Attempt, status: TaskStatus, decision: Replan) -> None:
-    """Write down that the job has changed, and what it runs at since; from now on it is looked again."""
-    steady, number = steady_conditions(status.progress), len(context.store.trials(context.job_id))
+def record_change(context: JobContext, attempt: Attempt, status: TaskStatus, decision: Replan) -> None:
+    """Write down that the job has changed, and what it runs at since; from now on it is replanned."""
+    steady, record = steady_conditions(status.progress), context.record
     if (trial := _as_trial(attempt, status, steady)) is not None:
+        trial = replace(trial, search_number=record.search_number + 1, fixes=record.fixes)
         context.store.add_trial(context.job_id, trial)
-    change = Change(context.now(), number, decision.change)
-    context.change(changes=(*context.record.changes, change), conditions={})
+    change = Change(context.now(), decision.change)
+    context.change(changes=(*record.changes, change), conditions={})
 
 
 def replan(context: JobContext) -> None:
@@ -70,11 +71,12 @@ def replan(context: JobContext) -> None:
         chosen, why = plan.deployment, plan.reason
     except GoalUnreachableError as error:
         chosen, why = here, error.message
-    change = replace(record.changes[-1], gain=_gain(context, here, chosen))
-    usd = sum(trial.usd for trial in present_trials(record, context.store.trials(context.job_id)))
+    trials = of_search(context.store.trials(context.job_id), record.search_number)
+    usd = sum(trial.usd for trial in trials)
+    change = replace(record.changes[-1], gain=_gain(record, trials, here, chosen))
     cost = f"{show_duration(context.now() - change.at)} and {show_usd(usd)}"
     verb = "Staying on" if chosen == here else "Moving to"
-    context.add_event("decision", f"{verb} {chosen}: {why} (looking took {cost})", deployment=chosen.key)
+    context.add_event("decision", f"{verb} {chosen}: {why} (replanning took {cost})", deployment=chosen.key)
     context.change(changes=(*record.changes[:-1], change), moved_to=chosen)
 
 
@@ -95,10 +97,8 @@ def _as_trial(attempt: Attempt, status: TaskStatus, steady: Steady | None) -> Tr
     return Trial(attempt.deployment, measurement, 0.0, 0.0, Phases(), attempt.task_id)
 
 
-def _gain(context: JobContext, here: Deployment, chosen: Deployment) -> float:
+def _gain(record: JobRecord, trials: Sequence[Trial], here: Deployment, chosen: Deployment) -> float:
     """What the aim saves of the rest by having moved; nothing where a speed is not known."""
-    record = context.record
-    trials = present_trials(record, context.store.trials(context.job_id))
     rates = {t.deployment: t.measurement.samples_per_second for t in trials if t.measurement is not None}
     if here not in rates or chosen not in rates:
         return 0.0
@@ -108,8 +108,3 @@ def _gain(context: JobContext, here: Deployment, chosen: Deployment) -> float:
         return goal_of(record).value(seconds, deployment.usd(seconds))
 
     return 1.0 - value(chosen) / value(here)
-
-
-def present_trials(record: JobRecord, trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """The trials of the job as it is now."""
-    return tuple(trials[record.outdated :])

@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from mlcd import registry
 from mlcd.adapt.limits import promised_usd, rental_seconds
 from mlcd.clouds.base import Recorded
 from mlcd.core.goal import Goal
-from mlcd.core.job import Job
 from mlcd.core.machines import Deployment
 from mlcd.core.plan import Plan
 from mlcd.core.records import JobRecord, TaskRecord
-from mlcd.core.study import Ledger, ProbeTime, Stop, Study
+from mlcd.core.study import Ledger, Stop, Study
 from mlcd.core.task import TaskKind
-from mlcd.core.trial import Phases, Trial
 from mlcd.engine.adopt_probe import finished_probe
-from mlcd.engine.context import JobContext, goal_of, work_of
+from mlcd.engine.context import JobContext, work_of
 from mlcd.engine.earlier_jobs import Earlier, learn_from_earlier, report_earlier
 from mlcd.engine.failures import (
     refuse_broken_program,
     refuse_failed_starts,
     refuse_failing_cloud,
     refuse_failing_program,
-    trials_that_count,
 )
-from mlcd.engine.models import OWN_BATCH, expected_samples, report_samples
+from mlcd.engine.models import expected_samples, report_samples
 from mlcd.engine.probe import Probe
 from mlcd.engine.programs import digest_of
-from mlcd.engine.spaces import space_on
-from mlcd.engine.tasks import carried_samples
-from mlcd.errors import InvalidJobError, did_you_mean
+from mlcd.engine.searchers import searcher_for
+from mlcd.engine.spaces import space_of, space_on
+from mlcd.engine.stop import StopAskedError
+from mlcd.engine.study import study_of
 from mlcd.search.base import Searcher
 from mlcd.search.choose import best_feasible, make_plan
 from mlcd.search.seen import measured_trials
-
-
-class StopAskedError(Exception):
-    """The user wants the job to stop; everything it started has ended."""
 
 
 @dataclass
@@ -180,95 +171,4 @@ def open_search(context: JobContext) -> Search:
         )
         for notice in space_on(context.cloud, record.job, record.offers).notices:
             context.add_event("warning", notice)
-    return Search(context, open_searcher(record), learn_from_earlier(context, record))
-
-
-def open_searcher(record: JobRecord) -> Searcher:
-    """The strategy that the job asks for."""
-    return searcher_for(record.job)
-
-
-def searcher_for(job: Job) -> Searcher:
-    """The strategy with its options; what is wrong with them is named."""
-    settings = job.search
-    strategy = registry.load("searchers", settings.strategy)
-    known = inspect.signature(strategy).parameters
-    for name in settings.options:
-        if name not in known:
-            raise InvalidJobError(
-                f"The strategy '{settings.strategy}' has no option '{name}'.",
-                did_you_mean(name, known),
-                f"search.options.{name}",
-            )
-    searcher: Searcher = strategy(**settings.options)
-    return searcher
-
-
-def space_of(context: JobContext, record: JobRecord) -> tuple[Deployment, ...]:
-    """Every deployment that may be tried."""
-    return space_on(
-        context.cloud, record.job, record.offers, context.store.trials(context.job_id)
-    ).deployments
-
-
-def study_of(
-    context: JobContext,
-    record: JobRecord,
-    space: tuple[Deployment, ...],
-    pending: tuple[Deployment, ...] = (),
-) -> Study:
-    """All that the strategy may see, read from the store; what probes have trained is done.
-
-    Of a job that has changed, what was measured before is an earlier study.
-    """
-    made, outdated = context.store.trials(context.job_id), record.outdated
-    trials = trials_that_count(made[outdated:], max(0, record.forgiven - outdated))
-    done, probes = carried_samples(context.folder), record.job.probe
-    return Study(
-        goal=goal_of(record),
-        space=space,
-        samples=max(1.0, record.samples_at.get(OWN_BATCH, work_of(record.job).samples) - done),
-        trials=trials,
-        spent=context.spent(record),
-        samples_at={batch: max(1.0, samples - done) for batch, samples in record.samples_at.items()},
-        probe_time=learnt_probe_time(context.cloud.expected_probe(probes.measuring_seconds), trials),
-        start_seconds=learnt_start(record.start_seconds, trials, probes.warmup_seconds),
-        probe_training_share=training_share(trials) if done > 0 else 0.0,
-        pending=pending,
-        seed=record.job.search.seed,
-        max_probes=_probes_left(record),
-        earlier=(made[:outdated],) if outdated else (),
-    )
-
-
-def _probes_left(record: JobRecord) -> int | None:
-    """The user's cap for this search; the speed that a search made again begins with was no probe."""
-    cap = record.job.search.max_probes
-    return None if cap is None else max(0, cap - record.outdated) + bool(record.changes)
-
-
-def learnt_probe_time(expected: ProbeTime, trials: Sequence[Trial]) -> ProbeTime:
-    """The expectation, scaled to what probes really took."""
-    took = [trial for trial in trials if trial.measurement is not None]
-    if not took:
-        return expected
-    ratio = sum(t.seconds for t in took) / sum(expected.seconds(t.deployment.nodes) for t in took)
-    return ProbeTime(expected.first_seconds * ratio, expected.step_seconds * ratio, expected.nodes_per_step)
-
-
-def training_share(trials: Sequence[Trial]) -> float:
-    """The part of a probe's time in which it made steps: training, where checkpoints carry it on."""
-    took = [trial for trial in trials if trial.measurement is not None and trial.seconds > 0]
-    return sum(t.phases.measuring for t in took) / sum(t.seconds for t in took) if took else 0.0
-
-
-def learnt_start(expected: float | None, trials: Sequence[Trial], warmup_seconds: float) -> float:
-    """From launch to the first step, as the probes showed it unless the cloud knows."""
-    if expected is not None:
-        return expected
-    took = [_to_first_step(t.phases, warmup_seconds) for t in trials if t.measurement is not None]
-    return sum(took) / len(took) if took else 0.0
-
-
-def _to_first_step(phases: Phases, warmup_seconds: float) -> float:
-    return phases.start + phases.setup + max(0.0, phases.warmup - warmup_seconds)
+    return Search(context, searcher_for(record.job), learn_from_earlier(context, record))

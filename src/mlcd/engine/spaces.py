@@ -9,7 +9,9 @@ from typing import Any
 from mlcd.clouds.base import Cloud, Recorded
 from mlcd.core.job import BatchSizes, Job, NodeRange, Resources, Topology
 from mlcd.core.machines import Deployment, Offer
+from mlcd.core.records import JobRecord
 from mlcd.core.trial import FailureKind, Trial
+from mlcd.engine.context import JobContext
 from mlcd.errors import InvalidJobError, UserError, did_you_mean
 from mlcd.search.seen import local_batch
 from mlcd.search.space import make_space
@@ -28,6 +30,12 @@ def space_on(cloud: Cloud, job: Job, offers: Iterable[Offer], trials: Sequence[T
     if isinstance(cloud, Recorded):
         return recorded_space(job, tuple(offers), cloud.deployments())
     return Space(make_space(job, offers) + in_more_passes(job, trials))
+
+
+def space_of(context: JobContext, record: JobRecord) -> tuple[Deployment, ...]:
+    """Every deployment that the job may try."""
+    trials = context.store.trials(context.job_id)
+    return space_on(context.cloud, record.job, record.offers, trials).deployments
 
 
 def recorded_space(job: Job, offers: tuple[Offer, ...], recorded: tuple[Deployment, ...]) -> Space:

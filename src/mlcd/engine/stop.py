@@ -1,4 +1,4 @@
-"""End a task and wait until nothing of it runs."""
+"""Stopping: the user's wish, and a task that ends until nothing of it runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from mlcd.engine.context import JobContext
 # Beyond the grace. Machines elsewhere are billed until what they made is home and they are given back, and only then is the
 # bill whole and the model complete; a cloud that takes longer than this is not waited for.
 STOP_SECONDS = 900.0
+
+
+class StopAskedError(Exception):
+    """The user wants the job to stop; everything it started has ended."""
 
 
 def end_task(context: JobContext, handle: Handle, grace_seconds: float) -> TaskStatus:

@@ -11,12 +11,15 @@ from mlcd.core.records import BillItem, JobRecord, TaskRecord
 from mlcd.core.run import NOTICEABLE_SECONDS, JobState, Run
 from mlcd.core.study import Belief, Ledger
 from mlcd.core.task import TaskFolder, TaskKind, TaskState
+from mlcd.core.trial import of_search
 from mlcd.core.view import JobStory, JobView
 from mlcd.engine.context import JobContext, goal_of, job_folder
 from mlcd.engine.control import alive
 from mlcd.engine.deliver import model_folder
-from mlcd.engine.search import learnt_start, open_searcher, space_of, study_of
+from mlcd.engine.searchers import searcher_for
 from mlcd.engine.secrets import read_secrets, redact
+from mlcd.engine.spaces import space_of
+from mlcd.engine.study import learnt_start, study_of
 from mlcd.engine.tasks import checkpoint_folder, task_folder
 from mlcd.settings import Settings
 from mlcd.store import Store
@@ -31,7 +34,6 @@ def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> 
     bill = store.bill(record.id)
     run = Run(store.attempts(record.id))
     made = store.trials(record.id)
-    planned = record.changes[0].trials if record.changes else len(made)
     controlled = alive(record.controller)
     running = _running(store, record, now, controlled)
     unbilled = _unbilled_usd(running, bill)
@@ -46,8 +48,8 @@ def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> 
             max(0.0, searched_until - record.submitted_at),
             _probes_usd(bill) + (0.0 if run.attempts else unbilled),
         ),
-        trials=made[:planned],
-        later_trials=made[planned:],
+        trials=of_search(made, 0),
+        later_trials=tuple(trial for trial in made if trial.search_number > 0),
         run=run,
         bill=bill,
         live=running[0] if running else None,
@@ -141,9 +143,8 @@ def _beliefs(
     context: JobContext, record: JobRecord, space: tuple[Deployment, ...]
 ) -> tuple[tuple[Belief, ...], ...]:
     """What the strategy believed after each trial of the plan's search, in order."""
-    searcher, planned = open_searcher(record), record.changes[0].trials if record.changes else None
+    searcher = searcher_for(record.job)
     study = study_of(context, replace(record, changes=()), space)
-    study = replace(study, trials=study.trials[:planned])
     return tuple(
         searcher.beliefs(replace(study, trials=study.trials[:count]))
         for count in range(1, len(study.trials) + 1)

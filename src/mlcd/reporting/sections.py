@@ -66,7 +66,7 @@ def later_trials_section(story: JobStory) -> Html:
         band = f"{show_rate(seen.low)} – {show_rate(seen.high)}" if seen else ""
         rows.append(Row("failed" if trial.failure else "", number, trial.deployment, rate, band, *took))
     return join(
-        (tag("h3", "Looked for again, when the job had changed"), table(head, rows, numbers=(0, 2, 3, 4, 5)))
+        (tag("h3", "Replanned, when the job had changed"), table(head, rows, numbers=(0, 2, 3, 4, 5)))
     )
 
 

@@ -1,4 +1,7 @@
-"""Bringing a database to the present revision when it is opened, whoever else opens it at that moment."""
+"""Bringing a database to the present revision when it is opened, whoever else opens it at that moment.
+
+A new database gets its tables from `tables` and `account_tables`; one that is there is changed by the scripts in migrations/.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ from sqlalchemy import Connection, inspect, text
 from mlcd.errors import StoreError
 from mlcd.store.database import Database
 from mlcd.store.faults import shown
+from mlcd.store.tables import metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0004"  # the newest script in migrations/versions; known here so that opening need not load Alembic
+HEAD = "0005"  # the newest script in migrations/versions; known here so that opening need not load Alembic
 VERSION_TABLE = "mlcd_version"
+_BEFORE_RELEASE = ("0001", "0002", "0003")  # whose scripts are gone
 
 _ADVISORY_LOCK = 0x6D6C6364  # "mlcd"
 _ALEMBIC = threading.Lock()  # its context is one for the whole process
@@ -60,13 +65,25 @@ def _run_scripts(database: Database, connection: Connection) -> None:
     from alembic import command
     from alembic.script import ScriptDirectory
 
-    config = alembic_config(connection)
+    config, present = alembic_config(connection), revision(connection)
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    present = revision(connection)
     if present is not None and present not in known:
-        raise StoreError(
-            f"The database {shown(database.url)} was written by a newer mlcd (revision {present}).",
-            "Install the newest one: pip install --upgrade mlcd",
-        )
+        raise _unknown(database, present)
     with _ALEMBIC:
-        command.upgrade(config, "head")
+        if present is None:
+            metadata.create_all(connection)
+            command.stamp(config, "head")
+        else:
+            command.upgrade(config, "head")
+
+
+def _unknown(database: Database, present: str) -> StoreError:
+    if present in _BEFORE_RELEASE:
+        return StoreError(
+            f"The database {shown(database.url)} is of an mlcd before 0.2 (revision {present}), which cannot be upgraded.",
+            "Open it once with mlcd at commit 12a3bb1, which brings it to revision 0004; or move it away to begin with a new one.",
+        )
+    return StoreError(
+        f"The database {shown(database.url)} was written by a newer mlcd (revision {present}).",
+        "Install the newest one: pip install --upgrade mlcd",
+    )

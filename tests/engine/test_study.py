@@ -14,20 +14,17 @@ from mlcd.engine.failures import (
     refuse_failing_cloud,
     trials_that_count,
 )
-from mlcd.engine.search import (
-    learnt_probe_time,
-    learnt_start,
-    training_share,
-)
 from mlcd.engine.spaces import in_more_passes, recorded_space
+from mlcd.engine.study import learnt_probe_time, learnt_start, training_share
 from mlcd.errors import CloudError, TaskFailedError, UserError
 
 OFFER = Offer("local", InstanceType("m", vcpus=1), usd_per_hour=1.0, max_nodes=4)
 FULL = Deployment(OFFER, 1, 256)
 
 
-def failed(reason: FailureKind, deployment: Deployment = FULL) -> Trial:
-    return Trial(deployment, Failure(reason, "it did", log_tail="the end"), seconds=10.0, usd=0.1)
+def failed(reason: FailureKind, deployment: Deployment = FULL, fixes: int = 0) -> Trial:
+    failure = Failure(reason, "it did", log_tail="the end")
+    return Trial(deployment, failure, seconds=10.0, usd=0.1, fixes=fixes)
 
 
 def measured() -> Trial:
@@ -41,13 +38,14 @@ def job(accumulate: int = 1) -> Job:
 
 def test_a_probe_whose_machine_went_away_is_tried_again_but_not_forever() -> None:
     lost, crashed = failed(FailureKind.LOST), failed(FailureKind.CRASHED)
-    assert trials_that_count([lost, crashed, lost], forgiven=0) == (crashed,)
-    assert trials_that_count([lost] * 3, forgiven=0) == (lost,) * 3
+    assert trials_that_count([lost, crashed, lost], fixes=0) == (crashed,)
+    assert trials_that_count([lost] * 3, fixes=0) == (lost,) * 3
 
 
-def test_faults_of_a_program_that_was_mended_count_no_more() -> None:
+def test_faults_of_a_program_that_was_fixed_count_no_more() -> None:
     full, crashed = failed(FailureKind.OUT_OF_MEMORY), failed(FailureKind.CRASHED)
-    assert trials_that_count([full, crashed, crashed], forgiven=2) == (full, crashed)
+    again = failed(FailureKind.CRASHED, fixes=1)
+    assert trials_that_count([full, crashed, again], fixes=1) == (full, again)
 
 
 def test_what_ran_out_of_memory_may_be_tried_in_more_passes() -> None:
@@ -147,5 +145,5 @@ def test_failed_starts_are_not_called_a_goal_out_of_reach() -> None:
 
 def test_what_a_cloud_refused_is_tried_again_once_it_was_fixed() -> None:
     refused, none = failed(FailureKind.REFUSED), failed(FailureKind.NO_CAPACITY)
-    assert trials_that_count([refused, none], forgiven=0) == (refused, none)
-    assert trials_that_count([refused, none], forgiven=2) == ()
+    assert trials_that_count([refused, none], fixes=0) == (refused, none)
+    assert trials_that_count([refused, none], fixes=1) == ()
