@@ -24,9 +24,9 @@ SMALL, LARGE = Conditions(batch_size=32), Conditions(batch_size=512)
 
 
 def test_a_large_change_is_worth_a_search() -> None:
-    verdict = reconsider(SMALL, LARGE, rest=10.0, search=0.5)
-    assert isinstance(verdict, Replan)
-    assert "batch size has changed 16.0 times" in verdict.why
+    decision = reconsider(SMALL, LARGE, rest=10.0, search=0.5)
+    assert isinstance(decision, Replan)
+    assert "batch size has changed 16.0 times" in decision.why
 
 
 def test_a_search_that_costs_more_than_it_saves_is_not_made() -> None:

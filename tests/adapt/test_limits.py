@@ -36,18 +36,18 @@ def test_the_budget_leaves_room_for_stopping() -> None:
 
 def test_it_halts_before_the_budget_is_passed_and_says_so() -> None:
     goal = Goal(Aim.FASTEST, budget_usd=10.0)
-    verdict = keep_or_halt(goal, Ledger(100, 9.98), TWO, 60)
-    assert isinstance(verdict, Halt)
-    assert verdict.limit is Limit.BUDGET
-    assert "$9.98" in verdict.why
+    decision = keep_or_halt(goal, Ledger(100, 9.98), TWO, 60)
+    assert isinstance(decision, Halt)
+    assert decision.limit is Limit.BUDGET
+    assert "$9.98" in decision.why
 
 
 def test_it_halts_at_the_deadline() -> None:
     goal = Goal(Aim.CHEAPEST, deadline_seconds=3600, budget_usd=1000.0)
     assert isinstance(keep_or_halt(goal, Ledger(3000, 1), TWO, 60), Keep)
-    verdict = keep_or_halt(goal, Ledger(3560, 1), TWO, 60)
-    assert isinstance(verdict, Halt)
-    assert verdict.limit is Limit.DEADLINE
+    decision = keep_or_halt(goal, Ledger(3560, 1), TWO, 60)
+    assert isinstance(decision, Halt)
+    assert decision.limit is Limit.DEADLINE
 
 
 def test_nothing_is_rented_whose_least_charge_passes_the_budget() -> None:
@@ -56,9 +56,9 @@ def test_nothing_is_rented_whose_least_charge_passes_the_budget() -> None:
     assert allowed_seconds(goal, Ledger(), dear, 0.0) > 30.0
     assert rental_seconds(goal, Ledger(), dear, 0.0) == 0.0
     assert rental_seconds(goal, Ledger(), TWO, 0.0) == allowed_seconds(goal, Ledger(), TWO, 0.0)
-    verdict = rent_or_halt(goal, Ledger(), dear, 0.0)
-    assert isinstance(verdict, Halt)
-    assert verdict.limit is Limit.BUDGET
+    decision = rent_or_halt(goal, Ledger(), dear, 0.0)
+    assert isinstance(decision, Halt)
+    assert decision.limit is Limit.BUDGET
 
 
 def test_a_free_machine_cannot_pass_a_budget() -> None:
@@ -79,7 +79,7 @@ def test_work_that_cannot_be_done_in_time_leaves_all_the_time_for_stopping() -> 
 
 
 def test_a_training_on_forecast_is_never_halted_on_its_way_and_a_slower_one_in_time() -> None:
-    """Ten seconds of work in 13.5 of room: on time it ends; at half the speed it is told to stop."""
+    """Ten seconds of work in 13.5 of room: on time it ends; at half the speed it is stopped."""
     goal = Goal(Aim.CHEAPEST, deadline_seconds=13.5)
     told = held_back(13.5, 10.0, stop_seconds=15.4)  # what the cloud is launched with
     assert told >= LEAST_STOP_SECONDS

@@ -47,10 +47,10 @@ def test_a_slow_run_moves_to_what_keeps_the_deadline() -> None:
         goal=Goal(Aim.CHEAPEST, deadline_seconds=3000.0),
         speeds={Deployment(BIG, 1, 64): known(110.0), Deployment(BIG, 2, 64): known(200.0)},
     )
-    verdict = keep_limits(late)
-    assert isinstance(verdict, Move)
-    assert verdict.deployment == Deployment(BIG, 2, 64)
-    assert "past the limit" in verdict.why
+    decision = keep_limits(late)
+    assert isinstance(decision, Move)
+    assert decision.deployment == Deployment(BIG, 2, 64)
+    assert "past the limit" in decision.why
 
 
 def test_where_nothing_keeps_the_limit_it_stays() -> None:
@@ -83,16 +83,16 @@ def test_each_move_raises_the_bar_for_the_next() -> None:
 def test_after_two_losses_it_goes_on_with_fewer_nodes() -> None:
     other = {Deployment(SMALL, 2, 64): known(75.0), Deployment(SMALL, 1, 64): known(40.0)}
     assert go_on_with_fewer(situation(speeds=other, losses=1)) == Keep()
-    verdict = go_on_with_fewer(situation(speeds=other, losses=2))
-    assert isinstance(verdict, Move)
-    assert verdict.deployment.nodes == 2
+    decision = go_on_with_fewer(situation(speeds=other, losses=2))
+    assert isinstance(decision, Move)
+    assert decision.deployment.nodes == 2
 
 
 def test_the_batch_grows_only_as_far_as_the_noise_allows() -> None:
     larger = {Deployment(SMALL, 4, size): known(100.0 * size / 64) for size in (128, 256, 1024)}
-    verdict = grow_batch(situation(speeds=larger, noise_scale=300.0))
-    assert isinstance(verdict, Move)
-    assert verdict.deployment.batch_size == 256
+    decision = grow_batch(situation(speeds=larger, noise_scale=300.0))
+    assert isinstance(decision, Move)
+    assert decision.deployment.batch_size == 256
     assert grow_batch(situation(speeds=larger, noise_scale=100.0)) == Keep()
     assert grow_batch(situation(speeds=larger)) == Keep()
 
@@ -115,19 +115,19 @@ def test_no_move_goes_to_where_a_limit_would_be_broken(
 ) -> None:
     speeds = {Deployment(BIG, nodes, 64): known(speed, spread) for nodes, speed, spread in others}
     now = situation(goal=Goal(Aim.CHEAPEST, deadline, budget), now=known(rate), speeds=speeds)
-    verdict = decide(now)
-    if isinstance(verdict, Move):
-        chosen = next(other for other in elsewhere(now) if other.deployment == verdict.deployment)
+    decision = decide(now)
+    if isinstance(decision, Move):
+        chosen = next(other for other in elsewhere(now) if other.deployment == decision.deployment)
         assert allows(now, chosen.slow)
 
 
 def test_a_reason_says_how_far_a_straggling_run_is_behind() -> None:
     fewer, here = Deployment(SMALL, 2, 64), Deployment(SMALL, 4, 64)
     behind = situation(now=known(30.0), speeds={fewer: known(90.0), here: known(150.0)})
-    verdict = worth_moving(behind)
-    assert isinstance(verdict, Move)
-    assert verdict.deployment == fewer
-    assert "30/s instead of 150/s" in verdict.why
+    decision = worth_moving(behind)
+    assert isinstance(decision, Move)
+    assert decision.deployment == fewer
+    assert "30/s instead of 150/s" in decision.why
     on_time = replace(behind, speeds={fewer: known(90.0), here: known(30.0)})
     assert "instead of" not in str(worth_moving(on_time)).split(";")[0]
 

@@ -43,11 +43,11 @@ def test_there_is_time_to_lose() -> None:
 
 
 def test_without_slack_the_same_machines_are_taken_on_demand() -> None:
-    verdict = leave_spot(situation(left_hours=8.9))
-    assert isinstance(verdict, Move)
-    assert verdict.deployment == Deployment(PLAIN, 2)
-    assert "no time left to lose" in verdict.why
-    assert decide(situation(left_hours=8.9)) == verdict
+    decision = leave_spot(situation(left_hours=8.9))
+    assert isinstance(decision, Move)
+    assert decision.deployment == Deployment(PLAIN, 2)
+    assert "no time left to lose" in decision.why
+    assert decide(situation(left_hours=8.9)) == decision
 
 
 def test_without_a_deadline_or_machines_on_demand_a_run_stays() -> None:
@@ -58,9 +58,9 @@ def test_without_a_deadline_or_machines_on_demand_a_run_stays() -> None:
 
 
 def test_what_is_sold_out_is_left_for_the_best_that_keeps_the_limits() -> None:
-    verdict = leave_what_is_sold_out(situation(left_hours=6.0))
-    assert isinstance(verdict, Move)
-    assert verdict.deployment == Deployment(PLAIN, 2)
+    decision = leave_what_is_sold_out(situation(left_hours=6.0))
+    assert isinstance(decision, Move)
+    assert decision.deployment == Deployment(PLAIN, 2)
     assert leave_what_is_sold_out(situation(left_hours=20.0)) == Keep()
 
 

@@ -1,4 +1,4 @@
-"""What the policies are told."""
+"""What the policies know."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from small_jobs import MakeJob
 
 
 def handed_over(client: Client, make_job: MakeJob, outputs: Path) -> tuple[Path, str]:
-    """The model of a job whose program left these outputs, and what was told."""
+    """The model of a job whose program left these outputs, and the warnings."""
     job_id = client.submit(client.load(make_job()))
     folder = TaskFolder(task_folder(job_folder(client.settings, job_id), f"{job_id}-t1"))
     folder.root.mkdir(parents=True)

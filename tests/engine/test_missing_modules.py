@@ -1,4 +1,4 @@
-"""An import that fails is told at once, with what to change; other errors are not taken for one."""
+"""A failed import is reported at once, with what to change; other errors are not taken for one."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ from mlcd.errors import CloudError
 from small_jobs import MakeJob
 
 
-class Seller:
+class Provider:
     """A cloud that knows what is rented, and hears what shall end."""
 
-    name = "seller"
+    name = "provider"
 
     def __init__(self, *rented: Owned) -> None:
         self.clock = SystemClock()
@@ -43,14 +43,14 @@ class Seller:
         pass
 
 
-class Away(Seller):
+class Away(Provider):
     """One that does not answer."""
 
     def owned(self) -> Iterable[Owned]:
         raise CloudError("It is away.", "Wait.")
 
 
-class Deaf(Seller):
+class Deaf(Provider):
     """One that may not end what is stuck."""
 
     def stop(self, handle: str) -> None:
@@ -66,9 +66,9 @@ def rented(handle: str, leased_for: float | None = None) -> Owned:
 
 
 @pytest.fixture
-def sellers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Seller]:
+def providers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Provider]:
     """Clouds by their names, filled by a test."""
-    known: dict[str, Seller] = {}
+    known: dict[str, Provider] = {}
     monkeypatch.setattr(registry, "load", lambda _kind, name: lambda _settings, _options: known[name])
     return known
 
@@ -79,11 +79,11 @@ def swept(client: Client, *clouds: str, **flags: Any) -> dict[str, bool]:
 
 
 def test_what_another_computer_looks_after_is_listed_and_left_alone(
-    client: Client, sellers: dict[str, Seller]
+    client: Client, providers: dict[str, Provider]
 ) -> None:
-    seller = sellers["a"] = Seller(rented("theirs", leased_for=600), rented("left", leased_for=-5))
+    provider = providers["a"] = Provider(rented("theirs", leased_for=600), rented("left", leased_for=-5))
     assert swept(client, "a") == {"theirs": False, "left": True}
-    assert seller.ended == ["left"]
+    assert provider.ended == ["left"]
     assert swept(client, "a", others=True) == {"theirs": True, "left": True}
 
 
@@ -91,13 +91,13 @@ def test_a_training_whose_controller_died_is_listed_and_left_alone(
     client: Client, make_job: MakeJob, request: pytest.FixtureRequest
 ) -> None:
     job_id = client.submit(client.load(make_job()))
-    sellers = request.getfixturevalue("sellers")  # from now on there is no other cloud
+    providers = request.getfixturevalue("providers")  # from now on there is no other cloud
     offer = Offer("a", InstanceType("m", vcpus=1), usd_per_hour=1.0, max_nodes=1)
     with controlling(client.store, job_id) as token:
         assert token is not None
         record = TaskRecord("j-t1", job_id, TaskKind.TRAINING, 1, Deployment(offer, 1), "a", 0.0)
         client.store.add_task(record, token)
-    sellers["a"] = Seller(Owned("orphan", record.id, job_id, "1 × m", 0.0))
+    providers["a"] = Provider(Owned("orphan", record.id, job_id, "1 × m", 0.0))
     assert swept(client, "a") == {"orphan": False}
     assert swept(client, "a", others=True) == {"orphan": True}
 
@@ -106,29 +106,29 @@ def test_a_machine_that_waits_for_the_next_task_of_a_job_at_work_is_not_listed(
     client: Client, make_job: MakeJob, request: pytest.FixtureRequest
 ) -> None:
     job_id = client.submit(client.load(make_job()))
-    sellers = request.getfixturevalue("sellers")  # from now on there is no other cloud
+    providers = request.getfixturevalue("providers")  # from now on there is no other cloud
     now = SystemClock().now()
     kept = Owned("kept", "j-p1", job_id, "1 × m", now - 60, kept_until=now + 60)
-    sellers["a"] = Seller(kept, replace(kept, handle="forgotten", kept_until=now - 1))
+    providers["a"] = Provider(kept, replace(kept, handle="forgotten", kept_until=now - 1))
     with controlling(client.store, job_id):
         assert swept(client, "a", end=False) == {"forgotten": False}
     assert swept(client, "a", end=False) == {"kept": False, "forgotten": False}, "nobody is at work"
 
 
 def test_a_cloud_that_cannot_be_asked_does_not_spare_the_others(
-    client: Client, sellers: dict[str, Seller]
+    client: Client, providers: dict[str, Provider]
 ) -> None:
-    sellers["a"], sellers["b"] = Away(), Seller(rented("left"))
+    providers["a"], providers["b"] = Away(), Provider(rented("left"))
     with pytest.raises(IncompleteSweepError, match=r"a: It is away\.") as caught:
         swept(client, "a", "b")
     assert [(stray.owned.handle, stray.ended) for stray in caught.value.strays] == [("left", True)]
-    assert sellers["b"].ended == ["left"]
+    assert providers["b"].ended == ["left"]
 
 
 def test_what_one_cloud_does_not_end_is_told_and_the_rest_is_ended(
-    client: Client, sellers: dict[str, Seller]
+    client: Client, providers: dict[str, Provider]
 ) -> None:
-    sellers["a"] = Deaf(rented("stuck"), rented("left"))
+    providers["a"] = Deaf(rented("stuck"), rented("left"))
     with pytest.raises(IncompleteSweepError, match="may not terminate") as caught:
         swept(client, "a")
     assert {stray.owned.handle: stray.ended for stray in caught.value.strays} == {
@@ -138,9 +138,9 @@ def test_what_one_cloud_does_not_end_is_told_and_the_rest_is_ended(
 
 
 def test_clouds_that_were_used_together_are_asked_one_by_one_and_once(
-    client: Client, sellers: dict[str, Seller]
+    client: Client, providers: dict[str, Provider]
 ) -> None:
-    sellers["a"], sellers["b"] = Away(), Seller(rented("left"))
+    providers["a"], providers["b"] = Away(), Provider(rented("left"))
     with pytest.raises(IncompleteSweepError) as caught:
         swept(client, "a+b", "b")
     assert [stray.owned.handle for stray in caught.value.strays] == ["left"]

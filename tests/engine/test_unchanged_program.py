@@ -1,4 +1,4 @@
-"""A torch program that knows nothing of mlcd: what it prints is shown, charted and heeded."""
+"""A torch program that knows nothing of mlcd: what it prints is shown, charted and acted on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is wrong with the database, the user is told in plain words, and never the password."""
+"""Whatever is wrong with the database, the error says so in plain words, and never the password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a job is told in order."""
+"""What became of a job is kept in order."""
 
 from __future__ import annotations
 

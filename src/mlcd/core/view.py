@@ -94,12 +94,12 @@ class Stray:
     cloud: str
     owned: Owned
     why: str
-    ended: bool  # whether it was told to end
+    ended: bool  # whether the sweep ended it
 
 
 @dataclass(frozen=True)
 class SweepProblem:
-    """Why a cloud could not be asked, or did not end what it was told to."""
+    """Why a cloud could not be asked, or did not end what it should."""
 
     cloud: str
     message: str

@@ -172,7 +172,7 @@ class AttemptRunner:
         return self._stop(AttemptEnd.FAILED, EndCause.HUNG, HUNG)
 
     def _held(self, status: TaskStatus) -> float:
-        """What is held back for stopping: no less than what the cloud was told when it was launched."""
+        """What is held back for stopping: no less than what the cloud got when it was launched."""
         if not goal_of(self.record).limited:
             return 0.0
         least = self.task.grace_seconds + 2.0 * self.context.cloud.poll_seconds

@@ -1,4 +1,4 @@
-"""What users are told while an attempt runs and when it ends: each thing once."""
+"""The events of an attempt, while it runs and when it ends: each once."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from mlcd.forecast.stored import StoredModel, to_document
 from mlcd.forecast.universal import OtherNoise, universal_noise_scale
 
 MOST_READINGS = 2000  # of each metric
-OWN_BATCH = 0  # stands for the batch size of a program that is told none
+OWN_BATCH = 0  # stands for the batch size of a program that gets none
 
 
 def expected_samples(

@@ -111,7 +111,7 @@ class _Watch(threading.Thread):
         return float(min(LOOK_SECONDS * 2**self._troubles, LONGEST_PAUSE))
 
     def _quietly(self, act: Callable[[], T]) -> T | None:
-        """Do it; what goes wrong is told once and is nobody else's trouble."""
+        """Do it; what goes wrong is printed once and is nobody else's trouble."""
         try:
             done = act()
         except Exception as error:  # other people's libraries may raise anything, and the training goes on

@@ -19,7 +19,7 @@ from mlcd.search.space import make_space
 
 @dataclass(frozen=True)
 class Space:
-    """The deployments, and what of the job's wishes could not be heeded."""
+    """The deployments, and which of the job's wishes nothing fits."""
 
     deployments: tuple[Deployment, ...]
     notices: tuple[str, ...] = ()

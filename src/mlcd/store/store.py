@@ -104,7 +104,7 @@ class Store:
     ) -> JobRecord | None:
         """The job, driven by this controller from now on; None if another one is at work.
 
-        `may_replace` judges the old controller while the job is locked: it must not call the store.
+        `may_replace` decides about the old controller while the job is locked: it must not call the store.
         """
         with self._database.writing() as connection:
             return control.take(connection, jobs.lock(connection, job_id), controller, may_replace)
