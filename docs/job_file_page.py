@@ -39,8 +39,9 @@ def rows(entry: Entry) -> Iterator[str]:
     """A row for each key that holds a value."""
     inner = [(entry.name, entry)] if entry.section is None else leaves(entry.section, f"{entry.name}.")
     for name, each in inner:
+        also = "".join(f"; also called `{alias}`" for alias in each.key.aliases)
         short = f"; short form `{entry.name}: {each.key.short}`" if each.key.short else ""
-        yield f"| `{name}` | {each.form} | {default_of(each)} | {each.key.meaning}{short} |"
+        yield f"| `{name}` | {each.form} | {default_of(each)} | {each.key.meaning}{also}{short} |"
 
 
 def default_of(entry: Entry) -> str:

@@ -20,8 +20,8 @@ from mlcd.core.progress import MetricPoint
 class Direction(StrEnum):
     """Which way a metric gets better."""
 
-    DOWN = "down"
     UP = "up"
+    DOWN = "down"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Target:
     metric: Annotated[str, Key("the training ends when this metric, reported or read from the log,", "name")]
     value: Annotated[float, Key("has reached this value", "any number")]
     direction: Annotated[
-        Direction, Key("which way it gets better", "`up` or `down`", default="by the metric's name")
+        Direction, Key("which way is better", "`up` or `down`", default="by the metric's name")
     ]
 
     def reached(self, value: float) -> bool:
@@ -59,13 +59,7 @@ class Work:
     samples: Annotated[
         float,
         Key("samples to train in all; with `until`, at most", "number", default="none"),
-        Key(
-            "instead of `samples`; needs `dataset_size`",
-            "number",
-            "epochs",
-            default="none",
-            fields=("epochs",),
-        ),
+        Key("instead of `samples`; needs `dataset_size`", "number", "epochs", "none"),
     ]
     dataset_size: Annotated[int | None, Key("samples in one epoch", "whole number")] = None
     until: Annotated[Target | None, Key()] = None
@@ -85,18 +79,9 @@ class BatchSizes:
 
     choices: Annotated[
         tuple[int, ...],
-        Key(
-            "global batch size, over all nodes: `256`, `[64, 96]`, `32..512` (32, 64, 128 … 512)",
-            "number, list or range",
-            "sizes",
-            default="the program's own",
-            short="32..512",
-        ),
+        Key("over all nodes", "number, list or range", "sizes", "the program's own", short="32..512"),
     ] = ()
-    accumulate: Annotated[
-        int,
-        Key("most backward passes to a step, where a node's share does not fit its memory", "whole number"),
-    ] = 1
+    accumulate: Annotated[int, Key("most backward passes to a step, to save memory", "whole number")] = 1
 
     @property
     def fixed(self) -> int | None:
@@ -124,9 +109,9 @@ class LearningRateRule(StrEnum):
 class LearningRate:
     """The rule, and the batch size for which the program's own learning rate was chosen."""
 
-    rule: Annotated[
-        LearningRateRule, Key("what `mlcd.lr_scale()` follows when the batch size changes", short="sqrt")
-    ] = LearningRateRule.NONE
+    rule: Annotated[LearningRateRule, Key("what `mlcd.lr_scale()` follows", short="sqrt")] = (
+        LearningRateRule.NONE
+    )
     base_batch_size: Annotated[
         int | None,
         Key(
@@ -141,26 +126,19 @@ class Resources:
 
     clouds: Annotated[
         tuple[str, ...],
-        Key("only offers of this cloud, or of these", "cloud or list", "cloud", default="any"),
-        Key(
-            "cloud and region in one word, instead of the two; `*` is any",
-            "`cloud/region`",
-            "infra",
-            default="any",
-            fields=("clouds", "regions"),
-        ),
+        Key("only offers of these clouds", "cloud or list", "cloud", "any"),
+        Key("instead of `cloud` and `region`; `*` is any", "`cloud/region`", "infra", "any", also="regions"),
     ] = ()
     regions: Annotated[
-        tuple[str, ...],
-        Key("only offers of this region, or of these", "name or list", "region", default="any"),
+        tuple[str, ...], Key("only offers of these regions", "name or list", "region", "any")
     ] = ()
     instance_types: Annotated[
-        tuple[str, ...], Key("as `mlcd offers` names them", "name or list", "instance_type", default="any")
+        tuple[str, ...], Key("as `mlcd offers` names them", "name or list", "instance_type", "any")
     ] = ()
     accelerators: Annotated[  # name, count; any of them
         tuple[tuple[str, float], ...],
         Key(
-            "GPU model and how many on a node; of several, any. `gpus` is another name of it, as in SkyPilot",
+            "GPU model and how many on a node; of several, any",
             "`A100`, `A100:8`, list, or mapping",
             default="any",
             aliases=("gpus",),
@@ -168,32 +146,15 @@ class Resources:
     ] = ()
     min_vcpus: Annotated[
         float,
-        Key(
-            "vCPUs of a node: just so many, or at least",
-            "number, or `4+`",
-            "cpus",
-            default="any",
-            fields=("min_vcpus", "exact_vcpus"),
-        ),
+        Key("of a node: just so many, or at least", "number, or `4+`", "cpus", "any", also="exact_vcpus"),
     ] = 0.0
     exact_vcpus: bool = False
     min_memory_gib: Annotated[
-        float,
-        Key(
-            "memory of a node, likewise",
-            "GiB, or `32+`, `512MB`, `1TB+`",
-            "memory",
-            default="any",
-            fields=("min_memory_gib", "exact_memory"),
-        ),
+        float, Key("of a node", "GiB, or `32+`, `512MB`, `1TB+`", "memory", "any", also="exact_memory")
     ] = 0.0
     exact_memory: bool = False
-    use_spot: Annotated[  # None: on demand only
-        bool | None, Key("spot offers instead of those on demand", default="`false`")
-    ] = None
-    max_usd_per_hour: Annotated[
-        float | None, Key("no deployment whose nodes together cost more an hour", "money", "max_hourly_cost")
-    ] = None
+    use_spot: Annotated[bool | None, Key("spot offers, else those on demand", default="`false`")] = None
+    max_usd_per_hour: Annotated[float | None, Key("of all nodes together", "money", "max_hourly_cost")] = None
 
 
 @dataclass(frozen=True)
@@ -201,13 +162,9 @@ class SearchSettings:
     """How to look for the deployment."""
 
     strategy: Annotated[str, Key("one of the [strategies](#strategies)", "name", short="random")] = "auto"
-    max_probes: Annotated[
-        int | None, Key("try at most so many deployments", "whole number", default="no cap")
-    ] = None
+    max_probes: Annotated[int | None, Key("try at most so many deployments", "whole number")] = None
     parallel: Annotated[int, Key("probes at once", "whole number")] = 1
-    learn: Annotated[
-        bool, Key("begin with what earlier jobs of the same program or a similar one showed")
-    ] = True
+    learn: Annotated[bool, Key("use what earlier jobs of the same or a similar program showed")] = True
     seed: Annotated[int, Key("random seed of the strategy", "whole number or 0")] = 0
     kinds: Annotated[tuple[str, ...], Key("what may be rented", "`vm`, `function` or both")] = ("vm",)
     options: Annotated[dict[str, Any], Key("the strategy's own options", "mapping")] = field(
@@ -219,15 +176,11 @@ class SearchSettings:
 class ProbeSettings:
     """When a measurement is good enough."""
 
-    interval_share: Annotated[
-        float, Key("measured enough when half the 95 % interval is below this share of the mean", "share")
-    ] = 0.05
+    interval_share: Annotated[float, Key("half the 95 % interval ÷ mean: exact enough", "share")] = 0.05
     min_seconds: Annotated[float, Key("of measuring, after the warm-up", "duration")] = 5.0
-    max_seconds: Annotated[float, Key("of measuring; an unstable program gets no longer", "duration")] = 60.0
+    max_seconds: Annotated[float, Key("of measuring, also if it is not stable", "duration")] = 60.0
     warmup_seconds: Annotated[float, Key("after the first step, not measured", "duration or 0")] = 2.0
-    silent_seconds: Annotated[float, Key("no step for so long: it hangs, or never reports", "duration")] = (
-        120.0
-    )
+    silent_seconds: Annotated[float, Key("without a step: it hangs or never reports", "duration")] = 120.0
 
     @property
     def measuring_seconds(self) -> float:
@@ -242,15 +195,11 @@ class CheckpointSettings:
     path: Annotated[
         str,
         Key(
-            "where a program without `mlcd.checkpoint` saves its state, and looks for it",
-            "folder below the working directory",
-            short="state",
+            "where the program saves and finds its state", "folder below the working directory", short="state"
         ),
     ] = ""
     keep: Annotated[int, Key("committed checkpoints to keep, at least two", "whole number")] = 2
-    carry: Annotated[bool, Key("a probe goes on from the newest checkpoint, and what it trains counts")] = (
-        True
-    )
+    carry: Annotated[bool, Key("a probe goes on from the newest checkpoint, and its steps count")] = True
     grace_seconds: Annotated[float, Key("between SIGTERM and SIGKILL", "duration or 0")] = 15.0
     max_failures: Annotated[int, Key("restarts after the program failed", "whole number or 0")] = 2
     max_losses: Annotated[int, Key("restarts after a node was lost", "whole number or 0")] = 10
@@ -260,23 +209,11 @@ class CheckpointSettings:
 class ProgressSettings:
     """How progress is read from the log, where the program does not report by itself."""
 
-    hang_seconds: Annotated[  # None: by the steps seen
+    hang_seconds: Annotated[
         float | None,
-        Key(
-            "no step for so long: the training [hangs](../how-to/report-progress.md#when-a-training-makes-no-step), "
-            "and is started again; `0`: never",
-            "duration or 0",
-            default="by the steps seen",
-        ),
+        Key("without a step: start again; `0`: never", "duration or 0", default="by the steps seen"),
     ] = None
-    pattern: Annotated[
-        str,
-        Key(
-            "reads progress from the log, by the groups `step`, `samples`, `epoch` or any metric's name",
-            "regular expression",
-            short='"…"',
-        ),
-    ] = ""
+    pattern: Annotated[str, Key("reads progress from the log", "regular expression", short='"…"')] = ""
 
 
 @dataclass(frozen=True)
@@ -294,52 +231,30 @@ class Job:
     ]
     run: Annotated[str, Key("the command that trains, for bash; may have several lines", "command")]
     setup: Annotated[str, Key("run before `run` on each node, billed and timed apart", "text")] = ""
-    workdir: Annotated[  # absolute
-        str,
-        Key("copied for every node of every run", "folder", default="none: an empty folder"),
+    workdir: Annotated[
+        str, Key("copied for each node of each run", "folder", default="none: an empty folder")
     ] = ""
     envs: Annotated[dict[str, str], Key("environment variables", "mapping of names to texts")] = field(
         default_factory=dict
     )
     secret_names: Annotated[  # the values never enter a noun that is stored
         tuple[str, ...],
-        Key(
-            "the same, but the values are in no log, database or report",
-            "mapping, or list of names",
-            "secrets",
-        ),
+        Key("the same, but in no log, database or report", "mapping, or list of names", "secrets"),
     ] = ()
     file_mounts: Annotated[
-        dict[str, str],
-        Key(
-            "files and folders put into each working copy under a relative path",
-            "mapping of target to source",
-        ),
+        dict[str, str], Key("put into each working copy", "mapping of target to source")
     ] = field(default_factory=dict)
     outputs: Annotated[
         tuple[str, ...],
-        Key(
-            "which files of the working copy make up the model",
-            "pattern or list of patterns",
-            default="model files",
-        ),
+        Key("files that make up the model", "pattern or list of patterns", default="model files"),
     ] = ()
-    platform: Annotated[
-        str, Key("which processes run on a node, and with which environment", "name", default="by the script")
-    ] = "command"
-    topology: Annotated[Topology, Key("how the nodes exchange gradients")] = Topology.ALLREDUCE
-    cloud: Annotated[str, Key("who sells the machines; the setting `cloud` changes the default", "name")] = (
-        "local"
+    platform: Annotated[str, Key("which processes run on a node", "name", default="by the script")] = (
+        "command"
     )
+    topology: Annotated[Topology, Key("how the nodes exchange gradients")] = Topology.ALLREDUCE
+    cloud: Annotated[str, Key("who sells the machines; a setting changes the default", "name")] = "local"
     nodes: Annotated[
-        NodeRange,
-        Key(
-            "how many nodes may be used: `4`, `1..8`",
-            "number or range",
-            "num_nodes",
-            default="`1`",
-            heading="Machines",
-        ),
+        NodeRange, Key("that may be used", "number or range", "num_nodes", "`1`", heading="Machines")
     ] = NodeRange()
     resources: Annotated[tuple[Resources, ...], Key()] = (Resources(),)  # any of them
     work: Annotated[Work | None, Key(heading="Work")] = None
@@ -348,34 +263,25 @@ class Job:
     aim: Annotated[
         Aim,
         Key(
-            "what to make small: total time, total cost, or their product",
-            name="goal",
-            default="by the limits",
+            "what to make small: time, cost, or their product",
+            "",
+            "goal",
+            "by the limits",
             heading="Goal and limits",
         ),
     ] = Aim.BALANCED
     deadline_seconds: Annotated[  # from submission; a clock time is resolved when it is read
-        float | None,
-        Key(
-            "by when the model must be there; a duration counts from the submission",
-            "duration or moment",
-            "deadline",
-            fields=("deadline_seconds", "deadline_at"),
-        ),
+        float | None, Key("for the model to be there", "duration or moment", "deadline", also="deadline_at")
     ] = None
     deadline_at: float | None = None  # seconds since the epoch, where a clock time was given
     budget_usd: Annotated[float | None, Key("for search and training together", "money", "budget")] = None
     search: Annotated[SearchSettings, Key(heading="Search and probes")] = SearchSettings()
     probe: Annotated[ProbeSettings, Key()] = ProbeSettings()
     checkpoint: Annotated[CheckpointSettings, Key(heading="Checkpoints and progress")] = CheckpointSettings()
-    elastic: Annotated[
-        bool,
-        Key("the training may move to another deployment through its checkpoint, if that serves the goal"),
-    ] = True
-    on_nan: Annotated[
-        OnNan,
-        Key("what to do if the loss is [nan or infinite](../how-to/report-progress.md#when-the-loss-is-nan)"),
-    ] = OnNan.WARN
+    elastic: Annotated[bool, Key("the training may move to another deployment, if that serves the goal")] = (
+        True
+    )
+    on_nan: Annotated[OnNan, Key("what to do if the loss is nan or infinite")] = OnNan.WARN
     progress: Annotated[ProgressSettings, Key()] = ProgressSettings()
     on_event: Annotated[
         tuple[Recipient, ...],

@@ -21,5 +21,5 @@ class Key:
     default: str = ""  # in words, where the field's default does not say it; the key may then be left out
     short: str = ""  # an example of the short form: 'random' for `search: random`
     aliases: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()  # that it fills, where that is not just the annotated one
+    also: str = ""  # a second field that it fills
     heading: str = ""  # of the table that begins here in the reference; the fields after it are in it too

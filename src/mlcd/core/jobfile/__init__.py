@@ -1,4 +1,13 @@
-"""The job file: YAML to a Job, and a Job back to the keys of a file.
+"""The job file: a SkyPilot task file with more keys becomes a Job, and a Job the keys of a file again.
+
+    name: digits                  # as in SkyPilot: name, workdir, setup, run, num_nodes, resources, envs, secrets, …
+    run: python train.py
+    num_nodes: 1..8               # ours: a range,
+    work: {epochs: 10, dataset_size: 60000}
+    batch_size: 64..1024
+    goal: cheapest                # fastest, cheapest or balanced
+    deadline: 6h                  # or 2026-11-17T12:00+01:00
+    budget: $100
 
 The definition of the keys is the Job itself: each field of core/job.py carries its key (core/keys.py). A new key is
 a new field there; all of this follows from it:

@@ -8,10 +8,9 @@ section_of(Job) ── name, run, …                entries with a kind of valu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
-from functools import cache
-from types import NoneType
+from functools import cache, cached_property
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from mlcd.core.job import Job, Resources
@@ -21,13 +20,8 @@ from mlcd.core.keys import Key
 _SUCH_MAPPINGS = "list of such mappings"
 # Beside the keys of Resources, where the file names its machines.
 _ALTERNATIVES = (
-    Key(
-        "alternatives; what stands beside the list holds for all of them",
-        _SUCH_MAPPINGS,
-        "any_of",
-        fields=("any_of",),
-    ),
-    Key("taken as `any_of`: the search decides the order", _SUCH_MAPPINGS, "ordered", fields=("ordered",)),
+    Key("alternatives; what stands beside the list holds for all of them", _SUCH_MAPPINGS, "any_of"),
+    Key("taken as `any_of`: the search decides the order", _SUCH_MAPPINGS, "ordered"),
 )
 
 
@@ -57,7 +51,7 @@ class Entry:
     name: str
     key: Key
     owner: str  # the field that it is annotated on
-    kind: Kind | None  # of its value; None: a section
+    kind: Kind | None = None  # of its value; None: a section
     form: str = ""  # of its value, as the reference describes it
     section: Section | None = None
     default: Any = None  # MISSING: it is required
@@ -65,8 +59,10 @@ class Entry:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields that its value fills."""
-        return self.key.fields or (self.owner,)
+        """The fields that its value fills; of another way to say the same, one that mlcd.core.jobfile.build knows."""
+        if self.key.also:
+            return self.owner, self.key.also
+        return (self.owner if self.written else self.name,)
 
     def excludes(self, other: Entry) -> bool:
         """Whether both say the same thing."""
@@ -75,16 +71,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Section:
-    """The keys of one mapping, by every name that they go by."""
+    """The keys of one mapping."""
 
     noun: type  # that is made of them
     entries: tuple[Entry, ...]
     many: bool = False  # a tuple of nouns is made: of alternatives
-    known: dict[str, Entry] = field(init=False)
 
-    def __post_init__(self) -> None:
-        names = ((name, each) for each in self.entries for name in (each.name, *each.key.aliases))
-        object.__setattr__(self, "known", dict(names))
+    @cached_property
+    def known(self) -> dict[str, Entry]:
+        """The keys by every name that they go by."""
+        return {name: each for each in self.entries for name in (each.name, *each.key.aliases)}
 
     @property
     def unused(self) -> frozenset[str]:
@@ -113,10 +109,11 @@ def section_of(noun: type, many: bool = False) -> Section:
         for number, key in enumerate(_keys(hints[owner.name]))
     ]
     if many:
-        more = [
-            Entry(key.name, key, "alternatives", None, key.value, section_of(noun)) for key in _ALTERNATIVES
+        inner = section_of(noun)
+        found += [
+            Entry(key.name, key, "alternatives", form=key.value, section=inner, written=False)
+            for key in _ALTERNATIVES
         ]
-        found += more
     return Section(noun, tuple(found), many)
 
 
@@ -128,18 +125,18 @@ def _default(owner: Any) -> Any:
     return owner.default if owner.default_factory is MISSING else owner.default_factory()
 
 
-def _entry(owner: str, hint: Any, key: Key, default: Any, first: bool) -> Entry:
-    name = key.name or owner
+def _entry(owner: str, hint: Any, key: Key, default: Any, written: bool) -> Entry:
     default = None if key.default and default is MISSING else default
-    types = [each for each in (hint, *get_args(hint)) if isinstance(each, type) and each is not NoneType]
+    bare = Entry(key.name or owner, key, owner, default=default, written=written)
     if key.value:
-        return Entry(name, key, owner, KINDS[key.value], key.value, None, default, first)
-    if noun := next((each for each in types if is_dataclass(each)), None):
-        return Entry(name, key, owner, None, "", section_of(noun, get_origin(hint) is tuple), default, first)
-    if enum := next((each for each in types if issubclass(each, StrEnum)), None):
-        return Entry(name, key, owner, choices(enum, name), _either(enum), None, default, first)
-    assert bool in types, f"{name}: no kind of value is named"
-    return Entry(name, key, owner, KINDS[YES_OR_NO], YES_OR_NO, None, default, first)
+        return replace(bare, kind=KINDS[key.value], form=key.value)
+    kind = next(each for each in (hint, *get_args(hint)) if isinstance(each, type))
+    if is_dataclass(kind):
+        return replace(bare, section=section_of(kind, get_origin(hint) is tuple))
+    if issubclass(kind, StrEnum):
+        return replace(bare, kind=choices(kind, bare.name), form=_either(kind))
+    assert kind is bool, f"{bare.name}: no kind of value is named"
+    return replace(bare, kind=KINDS[YES_OR_NO], form=YES_OR_NO)
 
 
 def _either(enum: type[StrEnum]) -> str:

@@ -1,17 +1,4 @@
-"""Job files: a SkyPilot task file with more keys becomes a Job.
-
-    name: digits                  # as in SkyPilot: name, workdir, setup, run, num_nodes, resources, envs, secrets, …
-    workdir: .                    # seen from the file's folder
-    run: python train.py
-    num_nodes: 1..8               # ours: a range,
-    work: {epochs: 10, dataset_size: 60000}
-    batch_size: 64..1024
-    goal: cheapest                # fastest, cheapest or balanced
-    deadline: 6h                  # or 2026-11-17T12:00+01:00
-    budget: $100
-
-An error names all that is wrong with a file at once, each with its line and the nearest valid key.
-"""
+"""Files, texts and mappings to jobs: an error names all that is wrong at once, each with its line."""
 
 from __future__ import annotations
 

@@ -80,49 +80,34 @@ def job_name(value: Any) -> str:
 def yes_or_no(value: Any) -> bool:
     """true or false, or what older YAML took for it."""
     words = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in words:
-        return words[value.lower()]
-    raise ValueError(f"{shown(value)} is neither true nor false")
+    found = value if isinstance(value, bool) else words.get(value.lower()) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"{shown(value)} is neither true nor false")
+    return found
+
+
+def number(value: Any, what: str = "a number", above: float = -math.inf, below: float = math.inf) -> float:
+    """A finite number between two others."""
+    found = _number(value)
+    if found is None or not above < found < below:
+        raise ValueError(f"{shown(value)} is not {what}")
+    return found
 
 
 def positive(value: Any, what: str = "a number greater than zero") -> float:
     """A number above zero."""
-    number = _number(value)
-    if number is None or not number > 0:
-        raise ValueError(f"{shown(value)} is not {what}")
-    return number
-
-
-def not_negative(value: Any) -> float:
-    """A number of at least zero."""
-    number = _number(value)
-    if number is None or number < 0:
-        raise ValueError(f"{shown(value)} is not a number of zero or more")
-    return number
-
-
-def number(value: Any) -> float:
-    """Any finite number."""
-    found = _number(value)
-    if found is None:
-        raise ValueError(f"{shown(value)} is not a number")
-    return found
+    return number(value, what, above=0.0)
 
 
 def share(value: Any) -> float:
     """A part of one."""
-    found = positive(value, "a share between 0 and 1")
-    if found >= 1:
-        raise ValueError(f"{shown(value)} is not a share between 0 and 1")
-    return found
+    return number(value, "a share between 0 and 1", above=0.0, below=1.0)
 
 
 def count(value: Any, what: str = "a whole number greater than zero") -> int:
     """A whole number above zero."""
-    found = _number(value)
-    if found is None or found < 1 or not found.is_integer():
+    found = positive(value, what)
+    if not found.is_integer():
         raise ValueError(f"{shown(value)} is not {what}")
     if found > 1e15:
         raise ValueError("the number is too large")
@@ -196,12 +181,10 @@ def choice(kind: type[StrEnum], value: Any, what: str) -> StrEnum:
 
 
 def direction(value: Any) -> Direction:
-    """up or down."""
-    words = {"up": "up", "max": "up", "maximize": "up", "down": "down", "min": "down", "minimize": "down"}
+    """up or down, or what others call it."""
+    words = {"max": "up", "maximize": "up", "min": "down", "minimize": "down"}
     word = text(value).strip().lower()
-    if word not in words:
-        raise ValueError(f"{shown(value)} is neither 'up' nor 'down'")
-    return Direction(words[word])
+    return Direction(choice(Direction, words.get(word, value), "direction"))
 
 
 def mapping(value: Any) -> dict[str, Any]:
