@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import MISSING
-from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from mlcd.core.job import Job
 from mlcd.core.jobfile.keys import UNUSED, Entry, Section, leaves, section_of
@@ -41,25 +38,7 @@ def rows(entry: Entry) -> Iterator[str]:
     for name, each in inner:
         also = "".join(f"; also called `{alias}`" for alias in each.key.aliases)
         short = f"; short form `{entry.name}: {each.key.short}`" if each.key.short else ""
-        yield f"| `{name}` | {each.form} | {default_of(each)} | {each.key.meaning}{also}{short} |"
-
-
-def default_of(entry: Entry) -> str:
-    """The default as a cell shows it."""
-    if entry.key.default:
-        return entry.key.default
-    return "required" if entry.default is MISSING else shown(entry.default)
-
-
-def shown(default: Any) -> str:
-    """A default's value; empty ones are none."""
-    if isinstance(default, tuple) and len(default) == 1:
-        return shown(default[0])
-    if default is None or default in ("", (), {}):
-        return "none"
-    if isinstance(default, Enum | str):
-        return f"`{default}`"
-    return f"`{str(default).lower()}`" if isinstance(default, bool) else f"`{default:g}`"
+        yield f"| `{name}` | {each.form} | {each.shown_default} | {each.key.meaning}{also}{short} |"
 
 
 def unused(noun: type) -> str:

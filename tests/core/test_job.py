@@ -1,8 +1,10 @@
-"""Jobs are stored: what an earlier version wrote is read by this one."""
+"""The nouns of a job: what an earlier version stored is read by this one, and importing them is cheap."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 from mlcd.core.job import Direction, Job, OnNan
@@ -17,3 +19,11 @@ def test_a_job_that_version_0_1_stored_is_read_and_written_the_same() -> None:
     assert job.work.until is not None
     assert (job.work.until.direction, job.on_nan, job.nodes.most) == (Direction.DOWN, OnNan.STOP, 8)
     assert to_data(job) == json.loads(STORED.read_text())
+
+
+def test_a_task_s_process_imports_neither_pydantic_nor_yaml() -> None:
+    code = (
+        "import sys, mlcd.core.task; print({'pydantic', 'ruamel', 'mlcd.core.jobfile'} & sys.modules.keys())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "set()"

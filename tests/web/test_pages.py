@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
+from mlcd.core.goal import Aim
 from mlcd.core.listing import JobLine, Page
 from mlcd.core.run import JobState
 from mlcd.reporting.html import tag
 from mlcd.web.app import create_app
 from mlcd.web.pages.assets import VERSION
 from mlcd.web.pages.examples import example, examples, read_keys
+from mlcd.web.pages.job_keys import form_keys
 from mlcd.web.pages.rendering import html, part, price_age, size
 from mlcd.web.sessions import inside
 from mlcd.web.site import Site
@@ -104,6 +107,15 @@ def test_a_job_file_with_a_mistake_names_its_line(boss: Person) -> None:
     assert "line" in answer.json()["error"]["message"]
     assert boss.http.post("/new/read", json={"text": "run: x"}).json() == {"job": {"run": "x"}}
     assert read_keys("  ") == {}
+
+
+def test_the_form_shows_what_the_definition_says_of_every_key(boss: Person) -> None:
+    page = unescape(boss.http.get("/new", headers=PAGE).text)
+    by_other_words = {"file_mounts", "work.samples", "work.epochs", "work.until.direction"}
+    missing = [key.name for key in form_keys().values() if key.meaning not in page]
+    assert set(missing) <= by_other_words
+    assert '"search": "strategy"' in page
+    assert all(f"<option>{aim.value}</option>" in page for aim in Aim)
 
 
 def test_an_example_is_the_same_upload_every_time(boss: Person) -> None:

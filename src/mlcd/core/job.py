@@ -79,7 +79,7 @@ class BatchSizes:
 
     choices: Annotated[
         tuple[int, ...],
-        Key("over all nodes", "number, list or range", "sizes", "the program's own", short="32..512"),
+        Key("global, over all nodes", "number, list or range", "sizes", "the program's own", short="32..512"),
     ] = ()
     accumulate: Annotated[int, Key("most backward passes to a step, to save memory", "whole number")] = 1
 
@@ -146,15 +146,17 @@ class Resources:
     ] = ()
     min_vcpus: Annotated[
         float,
-        Key("of a node: just so many, or at least", "number, or `4+`", "cpus", "any", also="exact_vcpus"),
+        Key("vCPUs of a node, or at least", "number, or `4+`", "cpus", "any", also="exact_vcpus"),
     ] = 0.0
     exact_vcpus: bool = False
     min_memory_gib: Annotated[
-        float, Key("of a node", "GiB, or `32+`, `512MB`, `1TB+`", "memory", "any", also="exact_memory")
+        float, Key("memory of a node", "GiB, or `32+`, `512MB`, `1TB+`", "memory", "any", also="exact_memory")
     ] = 0.0
     exact_memory: bool = False
     use_spot: Annotated[bool | None, Key("spot offers, else those on demand", default="`false`")] = None
-    max_usd_per_hour: Annotated[float | None, Key("of all nodes together", "money", "max_hourly_cost")] = None
+    max_usd_per_hour: Annotated[float | None, Key("for all nodes together", "money", "max_hourly_cost")] = (
+        None
+    )
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,7 @@ class SearchSettings:
 class ProbeSettings:
     """When a measurement is good enough."""
 
-    interval_share: Annotated[float, Key("half the 95 % interval ÷ mean: exact enough", "share")] = 0.05
+    interval_share: Annotated[float, Key("exact enough: half the 95 % interval ÷ mean", "share")] = 0.05
     min_seconds: Annotated[float, Key("of measuring, after the warm-up", "duration")] = 5.0
     max_seconds: Annotated[float, Key("of measuring, also if it is not stable", "duration")] = 60.0
     warmup_seconds: Annotated[float, Key("after the first step, not measured", "duration or 0")] = 2.0
@@ -254,7 +256,8 @@ class Job:
     topology: Annotated[Topology, Key("how the nodes exchange gradients")] = Topology.ALLREDUCE
     cloud: Annotated[str, Key("who sells the machines; a setting changes the default", "name")] = "local"
     nodes: Annotated[
-        NodeRange, Key("that may be used", "number or range", "num_nodes", "`1`", heading="Machines")
+        NodeRange,
+        Key("how many nodes may be used", "number or range", "num_nodes", "`1`", heading="Machines"),
     ] = NodeRange()
     resources: Annotated[tuple[Resources, ...], Key()] = (Resources(),)  # any of them
     work: Annotated[Work | None, Key(heading="Work")] = None
@@ -271,7 +274,8 @@ class Job:
         ),
     ] = Aim.BALANCED
     deadline_seconds: Annotated[  # from submission; a clock time is resolved when it is read
-        float | None, Key("for the model to be there", "duration or moment", "deadline", also="deadline_at")
+        float | None,
+        Key("by when the model must be there", "duration or moment", "deadline", also="deadline_at"),
     ] = None
     deadline_at: float | None = None  # seconds since the epoch, where a clock time was given
     budget_usd: Annotated[float | None, Key("for search and training together", "money", "budget")] = None

@@ -1,4 +1,4 @@
-"""Who is told: read as people write it, with mistakes in plain words."""
+"""Who is notified: read as people write it, with mistakes in plain words."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from mlcd.errors import InvalidJobError
 SECRETS = {"SLACK_URL": "https://hooks.example.org/T/secret", "KEY": "signing-key"}
 
 
-def told(value: Any) -> tuple[Recipient, ...]:
+def notified(value: Any) -> tuple[Recipient, ...]:
     return job_from_dict({"run": "true", "on_event": value}, secrets=SECRETS).job.on_event
 
 
 def complaint(value: Any) -> str:
     with pytest.raises(InvalidJobError) as caught:
-        told(value)
+        notified(value)
     return caught.value.message
 
 
 def test_a_url_is_a_webhook_and_an_address_an_email() -> None:
-    assert told("https://example.org/hook") == (Recipient(Channel.WEBHOOK, "https://example.org/hook"),)
-    assert told("me@example.org") == (Recipient(Channel.EMAIL, "me@example.org"),)
+    assert notified("https://example.org/hook") == (Recipient(Channel.WEBHOOK, "https://example.org/hook"),)
+    assert notified("me@example.org") == (Recipient(Channel.EMAIL, "me@example.org"),)
 
 
 def test_a_list_names_channels_events_and_secrets() -> None:
-    found = told(
+    found = notified(
         [
             {"slack": "$SLACK_URL", "events": ["finished", "Failed"]},
             {"webhook": "https://example.org", "sign_with": "$KEY"},

@@ -64,6 +64,17 @@ class Entry:
             return self.owner, self.key.also
         return (self.owner if self.written else self.name,)
 
+    @property
+    def shown_default(self) -> str:
+        """Its default in Markdown."""
+        if self.key.default or self.default is MISSING:
+            return self.key.default or "required"
+        value = self.default[0] if isinstance(self.default, tuple) and self.default else self.default
+        if value is None or value in ("", (), {}):
+            return "none"
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return f"`{value:g}`" if number else f"`{str(value).lower()}`"
+
     def excludes(self, other: Entry) -> bool:
         """Whether both say the same thing."""
         return bool({self.owner, *self.fields} & {other.owner, *other.fields})

@@ -12,11 +12,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from mlcd import registry
+from mlcd.core.goal import Aim
 from mlcd.core.machines import Offer
 from mlcd.errors import MlcdError
 from mlcd.web.api.uploads import booked, sender_of
 from mlcd.web.clouds import WARNING, clouds_of, is_barred, refuse_cloud
 from mlcd.web.pages.examples import Example, example, examples, read_keys
+from mlcd.web.pages.job_keys import form_keys, short_forms
 from mlcd.web.pages.rendering import page
 from mlcd.web.site import Site
 from mlcd.web.submission import Body
@@ -57,6 +59,9 @@ def new(request: Request, site: SiteOf, who: Maker) -> Response:
         request,
         who,
         "new.html",
+        keys=form_keys(),
+        short_forms=short_forms(),
+        goals=[each.value for each in Aim],
         strategies=strategies,
         platforms=registry.names("platforms"),
         clouds=clouds_of(site, who),

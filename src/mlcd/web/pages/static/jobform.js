@@ -102,10 +102,10 @@ export function fill(form, job) {
   const set = (name, value) => { const field = form.elements[name]; if (field && value !== undefined && value !== null) field.value = value; };
   const take = (table, key) => { const value = table?.[key]; if (table) delete table[key]; return value; };
   const short = (key, name) => { if (key in rest && !isTable(rest[key])) rest[key] = { [name]: rest[key] }; };
-  for (const [key, name] of [["search", "strategy"], ["checkpoint", "path"]]) short(key, name);
+  for (const [key, name] of Object.entries(JSON.parse(form.dataset.shortForms))) short(key, name);
   for (const name of ["name", "run", "setup", "platform", "goal", "budget", "deadline", "cloud"]) set(name, take(rest, name) ?? (name === "goal" || name === "platform" ? "" : undefined));
-  const sizes = take(rest, "batch_size");
-  if (isTable(sizes)) rest.batch_size = sizes; else set("batch_size", [sizes ?? ""].flat().join(", "));
+  const sizes = rest.batch_size ?? { sizes: "" };
+  set("batch_size", "accumulate" in sizes ? "" : [take(rest, "batch_size")?.sizes ?? ""].flat().join(", "));
   if (Array.isArray(rest.outputs)) set("outputs", take(rest, "outputs").join(", "));
   if (Array.isArray(rest.secrets)) set("secrets", take(rest, "secrets").join(", "));
   if (isTable(rest.envs) && Object.values(rest.envs).every((each) => each !== null)) set("envs", Object.entries(take(rest, "envs")).map(([name, value]) => `${name}=${value}`).join("\n"));
