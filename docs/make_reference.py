@@ -1,4 +1,4 @@
-"""Writes docs/reference/commands.md from the commands, and the tables of job-file.md: `python docs/make_reference.py`.
+"""Writes docs/reference/commands.md, settings.md and the tables of job-file.md: `python docs/make_reference.py`.
 
 The page of commands is made from the functions behind the commands, not from printed help, so that it is the same on every terminal
 and with every version of Typer. tests/docs/test_reference.py fails where the committed page is another one.
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import job_file_page
+import settings_page
 import typer
 from typer.models import ArgumentInfo, CommandInfo, OptionInfo, ParameterInfo
 
@@ -174,4 +175,5 @@ if __name__ == "__main__":
     PAGE.write_text(make_page(), encoding="utf-8")
     page = job_file_page.PAGE.read_text(encoding="utf-8")
     job_file_page.PAGE.write_text(job_file_page.make_page(page), encoding="utf-8")
-    typer.echo(f"{PAGE} and {job_file_page.PAGE} written")
+    settings_page.PAGE.write_text(settings_page.make_page(), encoding="utf-8")
+    typer.echo(f"{PAGE}, {job_file_page.PAGE} and {settings_page.PAGE} written")

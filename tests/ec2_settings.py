@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mlcd.settings import Ec2Settings, Settings
+from mlcd.clouds.ec2.settings import Ec2Settings
+from mlcd.settings import Settings
 
 
 def ec2_settings(home: Path, **changes: Any) -> Settings:
@@ -18,4 +19,4 @@ def ec2_settings(home: Path, **changes: Any) -> Settings:
         "python": sys.executable,
         "start_seconds": 5.0,
     }
-    return Settings(home=home, ec2=Ec2Settings(**{**given, **changes}))
+    return Settings(home=home, clouds=(Ec2Settings(**{**given, **changes}),))

@@ -9,8 +9,9 @@ import pytest
 
 from mlcd.adapt.changes import Conditions
 from mlcd.api import Client
+from mlcd.clouds.local.settings import LocalSettings
 from mlcd.errors import TaskFailedError
-from mlcd.settings import LocalSettings, Settings
+from mlcd.settings import Settings
 from mlcd.workflow import Workflow
 
 COUNTS = """
@@ -40,7 +41,7 @@ def flow(tmp_path: Path) -> Workflow:
         "search": {"max_probes": 1},
         "probe": {"warmup_seconds": 0.2, "min_seconds": 0.5, "max_seconds": 2},
     }
-    settings = Settings(home=tmp_path / "home", local=LocalSettings(cores=2))
+    settings = Settings(home=tmp_path / "home", clouds=(LocalSettings(cores=2),))
     return Workflow(Client(settings), job, "local")
 
 

@@ -23,10 +23,11 @@ from statistics import median
 from typing import Any
 
 from mlcd.api import Client
+from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.clouds.remote.files import task_files
 from mlcd.emulate.client import Wanted, down, fault, status, up
 from mlcd.emulate.place import Place, place_of
-from mlcd.settings import Ec2Settings, Settings
+from mlcd.settings import Settings
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 BATCH = 128
@@ -99,7 +100,7 @@ def settings(folder: Path, instance_type: str, keep_seconds: float) -> Settings:
         python=sys.executable,
         keep_seconds=keep_seconds,
     )
-    return Settings(home=folder / "home", ec2=ec2)
+    return Settings(home=folder / "home", clouds=(ec2,))
 
 
 def job(instance_type: str) -> dict[str, Any]:

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.api import Client
+from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.core.run import AttemptEnd
 from mlcd.core.task import TaskKind
 from mlcd.core.view import JobView
 from mlcd.emulate.client import Wanted, down, fault, status, up
 from mlcd.emulate.place import Place, place_of
-from mlcd.settings import Ec2Settings, Settings
+from mlcd.settings import Settings
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 TIMEOUT_SECONDS = 900.0
@@ -52,7 +53,7 @@ def emulation(types: str) -> Iterator[tuple[Place, Client]]:
             settings = Ec2Settings(
                 regions="us-east-1", types=types, disk_gib=8, python=sys.executable, lost_seconds=10.0
             )
-            client = Client(Settings(home=Path(folder) / "home", ec2=settings))
+            client = Client(Settings(home=Path(folder) / "home", clouds=(settings,)))
             yield place, client
             client.close()
         finally:

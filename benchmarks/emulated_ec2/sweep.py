@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.api import Client
+from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.core.trial import Trial
 from mlcd.emulate.client import Wanted, down, up
 from mlcd.emulate.place import place_of
-from mlcd.settings import Ec2Settings, Settings
+from mlcd.settings import Settings
 
 PROGRAM = Path(__file__).resolve().parent / "cnn"
 COLUMNS = (
@@ -51,7 +52,7 @@ def measure(asked: argparse.Namespace, topology: str) -> tuple[Trial, ...]:
             wanted = Wanted(vcpus_per_core=asked.vcpus_per_core, vcpus=32 * asked.parallel, owner=os.getpid())
             os.environ.update(up(place, wanted).environment)
             settings = Ec2Settings(types=asked.types, disk_gib=8, python=sys.executable, start_seconds=5.0)
-            client = Client(Settings(home=Path(folder) / "home", ec2=settings))
+            client = Client(Settings(home=Path(folder) / "home", clouds=(settings,)))
             job_id = client.submit(client.load(job(asked, topology)))
             view = client.drive(job_id)  # a plan that is not accepted: the search alone
             client.close()

@@ -20,11 +20,12 @@ from typing import Any
 from programs import KINDS
 
 from mlcd.api import Client
+from mlcd.clouds.local.settings import LocalSettings
 from mlcd.clouds.progress_files import read_progress
 from mlcd.core.run import JobState
 from mlcd.core.view import JobView
 from mlcd.engine.tasks import task_folder
-from mlcd.settings import LocalSettings, Settings
+from mlcd.settings import Settings
 
 BUSY_LOOPS = 2
 _BURN = "while True: pass"
@@ -46,7 +47,7 @@ def record(folder: Path, kind: str) -> dict[str, Any]:
     program, samples = KINDS[kind]
     (folder / "code").mkdir(parents=True)
     (folder / "code" / "train.py").write_text(program)
-    client = Client(Settings(home=folder / "home", local=LocalSettings(cores=1)))
+    client = Client(Settings(home=folder / "home", clouds=(LocalSettings(cores=1),)))
     job = {
         "name": kind,
         "workdir": str(folder / "code"),

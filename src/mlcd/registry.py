@@ -5,33 +5,50 @@ Several clouds are named with a plus, as in `local+functions`; the plug-in `toge
 
 from __future__ import annotations
 
-from functools import partial
-from importlib.metadata import entry_points
-from typing import Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 from mlcd.errors import NotFoundError, did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 TOGETHER = "together"
 
 
 def names(group: str) -> list[str]:
     """What is registered in a group: 'clouds', 'platforms' or 'searchers'."""
-    return sorted({point.name for point in entry_points(group=f"mlcd.{group}")} - {TOGETHER})
+    return sorted(_points(group).keys() - {TOGETHER})
 
 
 def load(group: str, name: str) -> Any:
     """The object that a name stands for."""
     if group == "clouds" and "+" in name:
-        return _load_together(group, [part.strip() for part in name.split("+")])
-    if name != TOGETHER:
-        for point in entry_points(group=f"mlcd.{group}", name=name):
-            return point.load()
+        return _load_together([part.strip() for part in name.split("+")])
+    if name != TOGETHER and name in _points(group):
+        return _points(group)[name].load()
     kind = {"clouds": "cloud", "platforms": "platform", "searchers": "search strategy"}.get(group, group)
     raise NotFoundError(f"No {kind} is called '{name}'.", did_you_mean(name, names(group)))
 
 
-def _load_together(group: str, parts: list[str]) -> Any:
+def cloud_name(name: str) -> str:
+    """The registered name of a cloud that goes by other names, too: SkyPilot's `aws` is `ec2`; else the name itself."""
+    registered = names("clouds")
+    if name in registered:
+        return name
+    aliases = {alias: each for each in registered for alias in getattr(load("clouds", each), "aliases", ())}
+    return aliases.get(name, name)
+
+
+def _load_together(parts: list[str]) -> Any:
     for part in parts:
-        load(group, part)
-    (together,) = entry_points(group=f"mlcd.{group}", name=TOGETHER)
-    return partial(together.load(), parts)
+        load("clouds", part)
+    return partial(_points("clouds")[TOGETHER].load(), parts)
+
+
+@cache
+def _points(group: str) -> dict[str, EntryPoint]:
+    """Entry points by name; finding them reads the metadata of every installed package."""
+    from importlib.metadata import entry_points  # imports much, and runners of tasks need it late or never
+
+    return {point.name: point for point in entry_points(group=f"mlcd.{group}")}

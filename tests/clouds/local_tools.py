@@ -10,10 +10,11 @@ from typing import Any
 
 from mlcd.clouds.local.cloud import LocalCloud
 from mlcd.clouds.local.files import State, task_files
+from mlcd.clouds.local.settings import LocalSettings
 from mlcd.clouds.tasks.processes import birth, marked
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.task import Handle, Task, TaskFolder, TaskKind, TaskState, TaskStatus
-from mlcd.settings import LocalSettings, Settings
+from mlcd.settings import Settings
 
 PATIENCE_SECONDS = 120.0  # the machine may be busy; nothing waits so long when all is well
 
@@ -23,7 +24,7 @@ class Computer:
 
     def __init__(self, home: Path, cores: int = 4) -> None:
         self.home = home
-        self.cloud = LocalCloud(Settings(home=home, local=LocalSettings(cores=cores)))
+        self.cloud = LocalCloud(Settings(home=home, clouds=(LocalSettings(cores=cores),)))
 
     def task(self, run: str, **changes: Any) -> Task:
         """A task with a folder of its own."""

@@ -8,7 +8,8 @@ import pytest
 
 from mlcd.clouds.base import Cloud
 from mlcd.clouds.local import open_cloud
-from mlcd.settings import LocalSettings, Settings
+from mlcd.clouds.local.settings import LocalSettings
+from mlcd.settings import Settings
 from mlcd.testing import CloudContract
 
 
@@ -17,4 +18,4 @@ class TestLocalCloud(CloudContract):
     """Real processes on this computer, two cores of which may be shared."""
 
     def open_cloud(self, home: Path) -> Cloud:
-        return open_cloud(Settings(home=home, local=LocalSettings(cores=2)), {})
+        return open_cloud(Settings(home=home, clouds=(LocalSettings(cores=2),)), {})

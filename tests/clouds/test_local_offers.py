@@ -12,8 +12,9 @@ from mlcd.clouds.local import open_cloud
 from mlcd.clouds.local.gpus import Gpu, short_name
 from mlcd.clouds.local.hardware import Hardware, find_hardware, usable_memory_gib, usable_processors
 from mlcd.clouds.local.offers import make_offers, sizes
+from mlcd.clouds.local.settings import LocalSettings
 from mlcd.errors import NoCapacityError, UserError
-from mlcd.settings import LocalSettings, Settings
+from mlcd.settings import Settings
 
 PRICES = LocalSettings(usd_per_core_hour=0.05, usd_per_gpu_hour=1.0)
 

@@ -28,8 +28,9 @@ from mlcd.clouds.local.cloud import LocalCloud
 from mlcd.core.machines import Deployment
 from mlcd.core.serial import from_json
 from mlcd.core.task import Task
-from mlcd.settings import LocalSettings, Settings
-cloud = LocalCloud(Settings(home=Path(sys.argv[1]), local=LocalSettings(cores=4)))
+from mlcd.clouds.local.settings import LocalSettings
+from mlcd.settings import Settings
+cloud = LocalCloud(Settings(home=Path(sys.argv[1]), clouds=(LocalSettings(cores=4),)))
 task, deployment = from_json(Task, sys.argv[2]), from_json(Deployment, sys.argv[3])
 print("ready", flush=True)
 sys.stdin.readline()

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from mlcd.clouds.base import Cloud, Recorded
-from mlcd.clouds.replay import ReplayCloud, open_cloud
+from mlcd.clouds.replay import open_cloud
+from mlcd.clouds.replay.cloud import ReplayCloud
 from mlcd.core.job import ProbeSettings
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Handle, Task, TaskKind, TaskState, TaskStatus

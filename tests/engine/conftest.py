@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from mlcd.api import Client
-from mlcd.settings import LocalSettings, Settings
+from mlcd.clouds.local.settings import LocalSettings
+from mlcd.settings import Settings
 from small_jobs import PROGRAM, MakeJob
 
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     """A client whose home is empty, on a computer of two cores at a dollar a core-hour."""
-    made = Client(Settings(home=tmp_path / "home", local=LocalSettings(usd_per_core_hour=1.0, cores=2)))
+    made = Client(Settings(home=tmp_path / "home", clouds=(LocalSettings(usd_per_core_hour=1.0, cores=2),)))
     yield made
     made.sweep(end=True, others=True)
     made.close()

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from mlcd.api import Client
+from mlcd.clouds.local.settings import LocalSettings
 from mlcd.core.run import AttemptEnd, JobState
 from mlcd.core.view import JobView
-from mlcd.settings import LocalSettings, Settings
+from mlcd.settings import Settings
 
 pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
@@ -24,7 +25,7 @@ WHEEL = "epoch_words-1.0-py3-none-any.whl"
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
-    made = Client(Settings(home=tmp_path / "home", local=LocalSettings(usd_per_core_hour=1.0, cores=2)))
+    made = Client(Settings(home=tmp_path / "home", clouds=(LocalSettings(usd_per_core_hour=1.0, cores=2),)))
     yield made
     made.sweep(end=True, others=True)
     made.close()

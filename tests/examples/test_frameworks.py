@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from mlcd.api import Client
+from mlcd.clouds.local.settings import LocalSettings
 from mlcd.core.jobfile import load_job
 from mlcd.core.run import JobState
 from mlcd.core.view import JobView
 from mlcd.errors import InvalidJobError
-from mlcd.settings import LocalSettings, Settings
+from mlcd.settings import Settings
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NAMES = {
@@ -37,7 +38,7 @@ def needs(*packages: str) -> None:
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     """This computer with four cores for rent, however many there are."""
-    made = Client(Settings(home=tmp_path / "home", local=LocalSettings(cores=4)))
+    made = Client(Settings(home=tmp_path / "home", clouds=(LocalSettings(cores=4),)))
     yield made
     made.sweep(end=True, others=True)
     made.close()

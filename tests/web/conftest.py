@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mlcd.api import Client
-from mlcd.settings import LocalSettings, Settings
+from mlcd.clouds.local.settings import LocalSettings
+from mlcd.settings import Settings
 from web.servers import Server, served
 
 TRACE = """workload,instance,nodes,throughput,usd_per_node_hour,status
@@ -38,6 +39,6 @@ def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def _sweep(home: Path) -> None:
-    client = Client(Settings(home=home, local=LocalSettings(cores=2)))
+    client = Client(Settings(home=home, clouds=(LocalSettings(cores=2),)))
     client.sweep(end=True, others=True)
     client.close()

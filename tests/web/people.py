@@ -14,7 +14,8 @@ from httpx import Response
 
 from mlcd import registry
 from mlcd.api import Client
-from mlcd.settings import LocalSettings, NotifySettings, Settings
+from mlcd.clouds.local.settings import LocalSettings
+from mlcd.settings import NotifySettings, Settings
 from mlcd.store import open_store
 from mlcd.web import passwords
 from mlcd.web.app import create_app
@@ -43,7 +44,7 @@ def open_test_site(home: Path, notify: NotifySettings = NO_NOTICES, **options: A
     """A site with accounts, of which there are none yet."""
     home.mkdir(parents=True)
     (home / "mlcd.db").write_bytes(_empty_database())
-    settings = Settings(home=home, local=LocalSettings(usd_per_core_hour=1.0, cores=2), notify=notify)
+    settings = Settings(home=home, clouds=(LocalSettings(usd_per_core_hour=1.0, cores=2),), notify=notify)
     wanted = ServeSettings(
         **{
             "accounts": True,

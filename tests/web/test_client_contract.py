@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from mlcd.api import Client
+from mlcd.clouds.local.settings import LocalSettings
 from mlcd.core.run import JobState
 from mlcd.core.view import IncompleteSweepError
 from mlcd.errors import GoalUnreachableError, InvalidJobError, NotFoundError, UserError
 from mlcd.remote import RemoteClient
-from mlcd.settings import LocalSettings, Settings
+from mlcd.settings import Settings
 from small_jobs import PROGRAM
 from web.servers import Server, served
 
@@ -204,7 +205,7 @@ class TestInProcess(ClientContract):
     @classmethod
     def client(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyClient]:
         home = tmp_path_factory.mktemp("in-process") / "home"
-        made = Client(Settings(home=home, local=LocalSettings(usd_per_core_hour=1.0, cores=2)))
+        made = Client(Settings(home=home, clouds=(LocalSettings(usd_per_core_hour=1.0, cores=2),)))
         yield made
         made.sweep(end=True, others=True)
         made.close()

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from mlcd.clouds.functions.settings import FunctionsSettings
+from mlcd.clouds.ray.settings import RaySettings
 from mlcd.core.accounts import Role
 from mlcd.core.run import JobState
-from mlcd.settings import FunctionsSettings, RaySettings, Settings
+from mlcd.settings import Section, Settings
 from mlcd.web.clouds import may_go_on, refuse_job, runs_here
 from mlcd.web.serving import _who_runs_here
 from mlcd.web.settings import ServeSettings
@@ -86,7 +88,7 @@ def test_no_user_has_the_server_connect_to_an_address_of_theirs(
     site: Site, boss: Person, ada: Person, trap: Trap
 ) -> None:
     site.client.settings = replace(
-        site.client.settings, ray=RaySettings(address="ray://elsewhere.example:10001")
+        site.client.settings, clouds=(RaySettings(address="ray://elsewhere.example:10001"),)
     )
     eve = hire(site, boss, "eve", role="viewer")
     options = {"address": trap.address}
@@ -165,7 +167,7 @@ def test_a_job_of_before_is_stopped_but_not_resumed_on_the_server_itself(site: S
 
 def test_a_job_of_before_does_not_go_on_with_options_of_a_user(site: Site, ada: Person, trap: Trap) -> None:
     site.client.settings = replace(
-        site.client.settings, ray=RaySettings(address="ray://elsewhere.example:10001")
+        site.client.settings, clouds=(RaySettings(address="ray://elsewhere.example:10001"),)
     )
     made = record(JobState.PAUSED, owner="ada")
     options = {"address": f"ray://{trap.address}"}
@@ -239,24 +241,24 @@ def test_the_page_of_a_new_job_says_what_is_not_theirs_to_use(ada: Person, boss:
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "here"),
+    ("name", "clouds", "here"),
     [
-        ("local", {}, True),
-        ("functions", {}, True),
-        ("functions", {"functions": FunctionsSettings(endpoint="http://127.0.0.1:9001")}, True),
-        ("functions", {"functions": FunctionsSettings(endpoint="aws")}, False),
-        ("ray", {}, True),
-        ("ray", {"ray": RaySettings(address="ray://localhost:10001")}, True),
-        ("ray", {"ray": RaySettings(address="[::1]:6379")}, True),
-        ("ray", {"ray": RaySettings(address="ray://head.example:10001")}, False),
-        ("ray", {"ray": RaySettings(address=f"{socket.gethostname()}:6379")}, True),
-        ("ray", {"ray": RaySettings(address="192.0.2.1:6379")}, False),
-        ("ec2", {}, False),
-        ("replay", {}, False),
+        ("local", (), True),
+        ("functions", (), True),
+        ("functions", (FunctionsSettings(endpoint="http://127.0.0.1:9001"),), True),
+        ("functions", (FunctionsSettings(endpoint="aws"),), False),
+        ("ray", (), True),
+        ("ray", (RaySettings(address="ray://localhost:10001"),), True),
+        ("ray", (RaySettings(address="[::1]:6379"),), True),
+        ("ray", (RaySettings(address="ray://head.example:10001"),), False),
+        ("ray", (RaySettings(address=f"{socket.gethostname()}:6379"),), True),
+        ("ray", (RaySettings(address="192.0.2.1:6379"),), False),
+        ("ec2", (), False),
+        ("replay", (), False),
     ],
 )
-def test_clouds_that_are_this_computer_are_known(name: str, settings: dict[str, Any], here: bool) -> None:
-    assert runs_here(Settings(home=Path("/nowhere"), **settings), name) is here
+def test_clouds_that_are_this_computer_are_known(name: str, clouds: tuple[Section, ...], here: bool) -> None:
+    assert runs_here(Settings(home=Path("/nowhere"), clouds=clouds), name) is here
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import typer
 from mlcd.cli import options as given
 from mlcd.cli.screen import note, show, show_json
 from mlcd.cli.tables import table
-from mlcd.settings import Ec2Settings, read_settings
+from mlcd.clouds.ec2.settings import Ec2Settings
+from mlcd.settings import read_settings
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -186,7 +187,7 @@ def _environment(state: State) -> dict[str, str]:
     mlcd needs the Python with the user's packages: hosts have the files of this computer, and can install nothing.
     """
     direct = [*os.environ.get("NO_PROXY", "").split(","), state.environment["NO_PROXY"]]
-    chosen = read_settings().ec2.python
+    chosen = read_settings().of(Ec2Settings).python
     python = chosen if chosen != Ec2Settings().python else sys.executable
     return {
         **state.environment,

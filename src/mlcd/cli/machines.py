@@ -13,7 +13,7 @@ from mlcd.cli import options as given
 from mlcd.cli.door import client_of, tell_error
 from mlcd.cli.screen import interactive, lines, note, show, show_json
 from mlcd.cli.tables import check_table, findings_table, offers_table, strays_table
-from mlcd.clouds.accounts import ACCOUNTS, check_account, listed_offers
+from mlcd.clouds.accounts import check_cloud, is_cloud, listed_offers
 from mlcd.core.goal import Goal
 from mlcd.core.machines import Offer
 from mlcd.core.units import show_duration, show_usd
@@ -91,8 +91,7 @@ def check(
 ) -> None:
     """Read a job file and say what would be tried; nothing is started and nothing spent.
 
-    With `aws` in the place of a job file: try each thing that renting machines at AWS needs; with `functions`:
-    each that training on functions needs.
+    With the name of a cloud in the place of a job file: try each thing that the cloud needs.
 
     Examples:
 
@@ -100,8 +99,8 @@ def check(
         mlcd check aws
         mlcd check functions
     """
-    if str(job) in ACCOUNTS and not job.exists():
-        _check_account(str(job), json)
+    if not job.exists() and is_cloud(str(job)):
+        _check_cloud(str(job), json)
         return
     client = client_of(context)
     where = given.place(cloud, trace, workload, None)
@@ -158,9 +157,9 @@ def _swept(client: Client, end: bool, others: bool) -> tuple[list[Stray], Incomp
         return error.strays, error
 
 
-def _check_account(name: str, as_json: bool) -> None:
+def _check_cloud(name: str, as_json: bool) -> None:
     """Show what was found; 1 is the exit code where something is missing."""
-    found = check_account(read_settings(), name)
+    found = check_cloud(read_settings(), name)
     if as_json:
         show_json(found)
     else:

@@ -7,13 +7,13 @@ Where a cloud is, and with which files and credentials it is reached, is said by
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from mlcd import registry
+from mlcd.clouds.accounts import plugin_of
 from mlcd.core.accounts import Role
 from mlcd.core.records import JobRecord
 from mlcd.errors import NotAllowedError, NotFoundError, UserError
@@ -102,13 +102,10 @@ def is_barred(settings: Settings, serve: ServeSettings, name: str) -> bool:
 
 def runs_here(settings: Settings, name: str) -> bool:
     """Whether programs of this cloud run on this computer."""
-    places = {"functions": settings.functions.endpoint, "ray": settings.ray.address, "ec2": _ec2_endpoint()}
-    return name == "local" or (name in places and _is_here(places[name]))
-
-
-def _ec2_endpoint() -> str:
-    """Where EC2 is: with AWS, unless AWS's own variables name another place, as those of an emulated EC2 do."""
-    return os.environ.get("AWS_ENDPOINT_URL_EC2") or os.environ.get("AWS_ENDPOINT_URL") or _AWS
+    if name not in registry.names("clouds"):
+        return False
+    address = plugin_of(name).address
+    return address is not None and _is_here(address(settings))
 
 
 def _is_here(address: str) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from ec2_settings import ec2_settings
 from emulated import EmulatedEc2
-from mlcd.clouds.accounts import check_account
+from mlcd.clouds.accounts import check_cloud
 from mlcd.clouds.ec2 import open_cloud
 from mlcd.clouds.ec2.account import Account
 from mlcd.clouds.ec2.kinds import network_gbps, wanted
@@ -81,13 +81,13 @@ def test_wrong_credentials_say_what_to_do(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAWRONG")
     with pytest.raises(UserError, match="does not accept the credentials"):
         list(open_cloud(ec2_settings(tmp_path), {}).offers())
-    (only,) = check_account(ec2_settings(tmp_path))
+    (only,) = check_cloud(ec2_settings(tmp_path), "aws")
     assert (only.what, only.ok) == ("credentials", False)
     assert "aws configure" in only.hint
 
 
 def test_checking_the_account_finds_everything(ec2: EmulatedEc2, tmp_path: Path) -> None:
-    found = {finding.what: finding for finding in check_account(ec2_settings(tmp_path))}
+    found = {finding.what: finding for finding in check_cloud(ec2_settings(tmp_path), "aws")}
     assert all(finding.ok for finding in found.values()), [one for one in found.values() if not one.ok]
     assert "us-east-1: ec2:RunInstances" in found
     assert "vCPUs free" in found["us-east-1: quotas"].detail

@@ -14,10 +14,11 @@ from typing import Any
 
 from mlcd.clouds.functions.cloud import FunctionsCloud
 from mlcd.clouds.functions.files import State, task_files
+from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.clouds.tasks.processes import birth, marked_tasks
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Handle, Task, TaskFolder, TaskKind, TaskState, TaskStatus
-from mlcd.settings import FunctionsSettings, Settings
+from mlcd.settings import Settings
 
 PATIENCE_SECONDS = 300.0
 
@@ -25,7 +26,7 @@ PATIENCE_SECONDS = 300.0
 def settings(home: Path, **changes: Any) -> Settings:
     """Settings that make functions quick to report."""
     quick: dict[str, Any] = {"tick_seconds": 0.15, "idle_seconds": 20.0, "store_memory_mb": 64}
-    return Settings(home=home, functions=FunctionsSettings(**{**quick, **changes}))
+    return Settings(home=home, clouds=(FunctionsSettings(**{**quick, **changes}),))
 
 
 class Field:

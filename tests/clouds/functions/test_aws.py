@@ -31,12 +31,13 @@ from mlcd.clouds.functions.lambdas import Lambdas, read_answer
 from mlcd.clouds.functions.libraries import wheels_for
 from mlcd.clouds.functions.offers import memory_of
 from mlcd.clouds.functions.package import handler_package
+from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.clouds.functions.uploading import upload_code
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Task, TaskKind
 from mlcd.core.view import Finding
 from mlcd.errors import CloudError, NoCapacityError, UserError
-from mlcd.settings import FunctionsSettings, Settings
+from mlcd.settings import Settings
 from mlcd.sync import open_object_store
 
 moto = pytest.importorskip("moto")
@@ -119,7 +120,7 @@ def small_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[F
 def test_what_is_larger_than_the_account_may_have_is_refused_before_it_is_launched(
     small_account: FunctionsSettings, tmp_path: Path
 ) -> None:
-    cloud = FunctionsCloud(Settings(home=tmp_path / "home", functions=small_account))
+    cloud = FunctionsCloud(Settings(home=tmp_path / "home", clouds=(small_account,)))
     largest = list(cloud.offers())[-1]
     task = Task("t1", "j", TaskKind.PROBE, "command", "true", folder=str(tmp_path / "folder"))
     with pytest.raises(NoCapacityError, match="3,008 MB at the most"):
@@ -220,7 +221,7 @@ def test_a_function_whose_task_nobody_knows_is_owned_and_can_be_ended(
     monkeypatch.setattr("mlcd.clouds.functions.lambdas.wheels_for", lambda *_: ())
     settings = FunctionsSettings(endpoint="aws", role=make_role("lambda.amazonaws.com"))
     Lambdas(settings, tmp_path).create("mlcd-t1", 512, {"MLCD_TASK_ID": "t1", "MLCD_JOB_ID": "j"})
-    cloud = FunctionsCloud(Settings(home=tmp_path, functions=settings))
+    cloud = FunctionsCloud(Settings(home=tmp_path, clouds=(settings,)))
     (owned,) = cloud.owned()
     assert (owned.handle, owned.job_id) == ("t1", "j")
     cloud.stop("t1")

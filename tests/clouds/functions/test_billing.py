@@ -18,9 +18,10 @@ from mlcd.clouds.functions.homecoming import Home
 from mlcd.clouds.functions.keeping import Keeper
 from mlcd.clouds.functions.lambdas import Lambdas
 from mlcd.clouds.functions.prices import Prices
+from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Task, TaskFolder, TaskKind, TaskState
-from mlcd.settings import FunctionsSettings, Settings
+from mlcd.settings import Settings
 from mlcd.sync import ObjectNotFound, open_object_store
 
 moto = pytest.importorskip("moto.server")
@@ -73,13 +74,13 @@ def test_reports_are_looked_for_once_in_a_while_where_looking_costs(tmp_path: Pa
 
 def test_a_function_that_would_be_lost_at_once_still_has_a_price(tmp_path: Path) -> None:
     away = FunctionsSettings(endpoint="aws", objects="s3://bucket", lost_seconds=0.0)
-    assert list(FunctionsCloud(Settings(home=tmp_path, functions=away)).offers())
+    assert list(FunctionsCloud(Settings(home=tmp_path, clouds=(away,))).offers())
 
 
 def test_offers_know_what_comes_with_functions(tmp_path: Path) -> None:
     here = next(iter(FunctionsCloud(settings(tmp_path)).offers()))
     away = FunctionsSettings(endpoint="aws", objects="s3://bucket", duration_seconds=75)
-    offers = list(FunctionsCloud(Settings(home=tmp_path, functions=away)).offers())
+    offers = list(FunctionsCloud(Settings(home=tmp_path, clouds=(away,))).offers())
     there = offers[0]
     assert (here.extras_usd_per_hour, here.lifetime_seconds) == (0.0, 870.0)
     assert there.lifetime_seconds == 45.0

@@ -11,9 +11,9 @@ from mlcd.clouds.functions.homecoming import Home
 from mlcd.clouds.functions.keeping import Keeper
 from mlcd.clouds.functions.lambdas import Lambdas
 from mlcd.clouds.functions.orders import Report, report_key, to_bytes
+from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.task import Task, TaskFolder, TaskKind
-from mlcd.settings import FunctionsSettings
 from mlcd.sync import open_object_store
 
 SPEC = Spec(

@@ -9,10 +9,10 @@ import pytest
 from mlcd.clouds.functions.offers import Terms, make_offers
 from mlcd.clouds.functions.prices import Prices
 from mlcd.clouds.functions.reaching import refuse_connecting_program
+from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Task, TaskKind
 from mlcd.errors import UserError
-from mlcd.settings import FunctionsSettings
 
 OFFER = next(make_offers(Terms("", Prices(), 10)))
 TOGETHER = FunctionsSettings(isolate=False)

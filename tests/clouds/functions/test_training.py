@@ -22,10 +22,10 @@ import pytest
 
 from clouds.functions.task_tools import Field, log_of
 from mlcd.clouds.functions.files import Spec, task_files
+from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.clouds.tasks.processes import marked, seen
 from mlcd.core.task import Task, TaskState
 from mlcd.errors import CloudError
-from mlcd.settings import FunctionsSettings
 from mlcd.sync import start_servers
 from mlcd.sync.resp import Connection
 from mlcd.worker.checkpoints import complete_checkpoints, newest_intact

@@ -17,7 +17,7 @@ import psutil
 import pytest
 import yaml
 
-from mlcd.settings import KubernetesSettings
+from mlcd.clouds.kubernetes.settings import KubernetesSettings
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/kubernetes.md"
 

@@ -10,7 +10,8 @@ import pytest
 from clouds.seller_contract import SellerContract
 from mlcd.clouds.base import Cloud
 from mlcd.clouds.kubernetes import open_cloud
-from mlcd.settings import KubernetesSettings, Settings
+from mlcd.clouds.kubernetes.settings import KubernetesSettings
+from mlcd.settings import Settings
 
 
 @pytest.mark.slow
@@ -22,4 +23,4 @@ class TestKubernetesCloud(SellerContract):
         self.settings = kube
 
     def open_cloud(self, home: Path) -> Cloud:
-        return open_cloud(replace(Settings(home=home), kubernetes=self.settings), {})
+        return open_cloud(replace(Settings(home=home), clouds=(self.settings,)), {})

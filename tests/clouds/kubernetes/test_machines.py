@@ -39,7 +39,7 @@ class Renting:
 
     @property
     def cloud(self) -> Any:
-        return open_cloud(replace(Settings(home=Path("/nowhere")), kubernetes=self.settings), {})
+        return open_cloud(replace(Settings(home=Path("/nowhere")), clouds=(self.settings,)), {})
 
     def open(self) -> KubernetesMachines:
         """As another process does."""

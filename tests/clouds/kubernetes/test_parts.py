@@ -11,9 +11,9 @@ import pytest
 from clouds.kubernetes.conftest import node
 from mlcd.clouds.kubernetes.manifests import HOME_SECONDS, Wanted, indexed_job, name_of
 from mlcd.clouds.kubernetes.pools import Pool, make_offers, quantity, read_pools, read_prices
+from mlcd.clouds.kubernetes.settings import KubernetesSettings
 from mlcd.clouds.kubernetes.tolerations import Toleration, read_tolerations
 from mlcd.errors import UserError
-from mlcd.settings import KubernetesSettings
 
 POOL = Pool(("cloud.google.com/gke-nodepool", "gpus"), 7.91, 26.0, 1, "Tesla-T4", 3)
 

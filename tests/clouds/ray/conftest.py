@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mlcd.clouds.ray.session import own_signals
-from mlcd.settings import RaySettings
+from mlcd.clouds.ray.settings import RaySettings
 
 QUICK = {  # seconds rather than half a minute until a dead node is known to be dead
     "health_check_initial_delay_ms": 0,

@@ -9,7 +9,8 @@ import pytest
 
 from clouds.seller_contract import SellerContract
 from mlcd.clouds.base import Cloud
-from mlcd.settings import RaySettings, Settings
+from mlcd.clouds.ray.settings import RaySettings
+from mlcd.settings import Settings
 
 
 @pytest.mark.slow
@@ -23,4 +24,4 @@ class TestRayCloud(SellerContract):
     def open_cloud(self, home: Path) -> Cloud:
         from mlcd.clouds.ray import open_cloud
 
-        return open_cloud(replace(Settings(home=home), ray=self.settings), {})
+        return open_cloud(replace(Settings(home=home), clouds=(self.settings,)), {})

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from mlcd.api import Client
+from mlcd.clouds.ray.settings import RaySettings
 from mlcd.core.run import JobState
-from mlcd.settings import RaySettings, Settings
+from mlcd.settings import Settings
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "digits"
 
@@ -19,7 +20,7 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "digits"
 def test_a_job_trains_on_two_nodes_of_the_cluster(tmp_path: Path, ray_settings: RaySettings) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-    client = Client(replace(Settings(home=tmp_path / "home"), ray=ray_settings))
+    client = Client(replace(Settings(home=tmp_path / "home"), clouds=(ray_settings,)))
     job = {
         "name": "digits",
         "workdir": str(EXAMPLE),

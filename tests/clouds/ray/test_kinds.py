@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mlcd.clouds.ray.kinds import bundle_of, make_offers
+from mlcd.clouds.ray.settings import RaySettings
 from mlcd.core.machines import InstanceType
-from mlcd.settings import RaySettings
 
 GIB = 2**30
 PRICES = RaySettings(usd_per_cpu_hour=0.1, usd_per_gpu_hour=2.0)

@@ -14,9 +14,10 @@ import pytest
 
 from clouds.ray.conftest import add_node
 from mlcd.clouds.checkpoints import newest_complete, samples_of
+from mlcd.clouds.ray.settings import RaySettings
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.task import Handle, Task, TaskFolder, TaskKind, TaskState, TaskStatus
-from mlcd.settings import RaySettings, Settings
+from mlcd.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +44,7 @@ class Rented:
         from mlcd.clouds.ray import open_cloud
 
         self.home = home
-        self.cloud = open_cloud(replace(Settings(home=home), ray=settings), {})
+        self.cloud = open_cloud(replace(Settings(home=home), clouds=(settings,)), {})
 
     def task(self, run: str, number: int = 1, **changes: Any) -> Task:
         folder = self.home / "jobs" / f"task-{number}"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from loopback_machines import Door, open_door
-from mlcd.settings import SkyPilotSettings
+from mlcd.clouds.skypilot.settings import SkyPilotSettings
 
 FAKE = Path(__file__).parent / "fake"
 

@@ -15,11 +15,12 @@ from clouds.seller_contract import SellerContract
 from mlcd.clouds.base import Cloud
 from mlcd.clouds.skypilot import open_cloud
 from mlcd.clouds.skypilot.machines import SkyMachines, name_of
+from mlcd.clouds.skypilot.settings import SkyPilotSettings
 from mlcd.clouds.tasks.processes import end_marked
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Task
 from mlcd.errors import NoCapacityError
-from mlcd.settings import Settings, SkyPilotSettings
+from mlcd.settings import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +41,7 @@ class TestSkyPilotCloud(SellerContract):
         self.settings = sky_settings
 
     def open_cloud(self, home: Path) -> Cloud:
-        return open_cloud(replace(Settings(home=home), skypilot=self.settings), {})
+        return open_cloud(replace(Settings(home=home), clouds=(self.settings,)), {})
 
     def test_a_cluster_is_asked_for_by_cloud_type_and_accelerator(self, cloud: Cloud, task: Task) -> None:
         self.running(cloud, self.endless(task))
@@ -66,7 +67,7 @@ def read_cluster(task_id: str) -> dict[str, object] | dict[str, dict[str, object
 def test_the_catalog_becomes_offers_on_demand_and_spot(
     tmp_path: Path, sky_settings: SkyPilotSettings
 ) -> None:
-    cloud = open_cloud(replace(Settings(home=tmp_path), skypilot=sky_settings), {})
+    cloud = open_cloud(replace(Settings(home=tmp_path), clouds=(sky_settings,)), {})
     found = [(o.instance.name, o.region, o.spot, o.usd_per_hour) for o in cloud.offers()]
     assert found == [
         ("a2-highgpu-1g", "gcp/us-central1", False, 3.67),

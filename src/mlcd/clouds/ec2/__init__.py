@@ -13,19 +13,44 @@ differs by its endpoint alone. Every machine carries the tags mlcd:job, mlcd:tas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import time
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
+
+from mlcd.clouds.base import CloudPlugin
+from mlcd.clouds.ec2.settings import Ec2Settings
 
 if TYPE_CHECKING:
     from mlcd.clouds.base import Cloud
+    from mlcd.core.view import Finding
     from mlcd.settings import Settings
 
 
-def open_cloud(settings: Settings, options: Mapping[str, str]) -> Cloud:
-    """EC2 in the regions of the settings; it takes no options."""
+def _open(settings: Settings, options: Mapping[str, str]) -> Cloud:
     from mlcd.clouds.ec2.cloud import Ec2Cloud
-    from mlcd.errors import UserError
 
-    if options:
-        raise UserError(f"The cloud ec2 has no option '{next(iter(options))}'.", "Leave the option out.")
     return Ec2Cloud(settings)
+
+
+def _check(settings: Settings) -> Iterable[Finding]:
+    from mlcd.clouds.ec2.checking import check_account
+
+    return check_account(settings.of(Ec2Settings), settings.home, time.time())
+
+
+def _address(settings: Settings) -> str:
+    """With AWS, unless AWS's own variables name another place, as those of an emulated EC2 do."""
+    return os.environ.get("AWS_ENDPOINT_URL_EC2") or os.environ.get("AWS_ENDPOINT_URL") or "aws"
+
+
+open_cloud = CloudPlugin(
+    "ec2",
+    _open,
+    settings=Ec2Settings,
+    check=_check,
+    install="pip install 'mlcd[ec2]'",
+    aliases=("aws",),
+    address=_address,
+    page="how-to/ec2.md",
+)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from mlcd.clouds.ec2.errors import load_botocore, translated
-from mlcd.settings import Ec2Settings
+from mlcd.clouds.ec2.settings import Ec2Settings
 
 PRICE_REGION = "us-east-1"  # where the price list is served
 _FIRST_REGION = "us-east-1"  # where to ask for the regions when none is set

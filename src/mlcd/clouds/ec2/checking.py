@@ -13,10 +13,10 @@ from mlcd.clouds.ec2.ground import image, subnets
 from mlcd.clouds.ec2.kinds import describe, wanted
 from mlcd.clouds.ec2.prices import on_demand_prices, spot_prices
 from mlcd.clouds.ec2.quotas import family_of, read_quotas
+from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.core.machines import InstanceType
 from mlcd.core.view import Finding
 from mlcd.errors import MlcdError
-from mlcd.settings import Ec2Settings
 
 POLICY = "docs/how-to/ec2.md lists the permissions as a policy to attach."
 _UNAUTHORIZED = ("UnauthorizedOperation", "AccessDenied", "AccessDeniedException")

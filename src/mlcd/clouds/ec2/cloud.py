@@ -13,6 +13,7 @@ from mlcd.clouds.ec2.errors import code_of, translated
 from mlcd.clouds.ec2.machines import ALIVE, JOB, LEASE, TASK, Ec2Machines
 from mlcd.clouds.ec2.offers import make_offers
 from mlcd.clouds.ec2.prices import SpotHistory, known_history, spot_history
+from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.clouds.remote.cloud import RemoteCloud
 from mlcd.clouds.remote.files import Spec, State
 from mlcd.core.machines import Deployment, Offer
@@ -34,8 +35,8 @@ class Ec2Cloud(RemoteCloud):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings.home)
-        self._settings = settings.ec2
-        self._account = Account(settings.ec2)
+        self._settings = settings.of(Ec2Settings)
+        self._account = Account(self._settings)
         self._ask_again_at = 0.0  # for spot prices, once AWS could not be asked
 
     def offers(self) -> Sequence[Offer]:

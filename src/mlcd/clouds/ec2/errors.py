@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mlcd.clouds.remote.base import BusyError
-from mlcd.errors import CloudError, MissingExtraError, MlcdError, NoCapacityError, UserError
+from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
 
 _CAPACITY = {
     "InsufficientInstanceCapacity",
@@ -114,11 +114,7 @@ def _permission(message: str) -> str:
 
 def load_botocore() -> Any:
     """botocore, which comes with the extra."""
-    try:
-        import botocore.exceptions
-        import botocore.parsers
-    except ImportError as error:
-        raise MissingExtraError(
-            "EC2 needs boto3, which is not installed.", "pip install 'mlcd[ec2]'"
-        ) from error
+    import botocore.exceptions
+    import botocore.parsers
+
     return botocore

@@ -17,11 +17,11 @@ from mlcd.clouds.ec2.boot import BASE, CONTROL, POWER_OFF, boot_script
 from mlcd.clouds.ec2.errors import QUOTA, code_of, translated
 from mlcd.clouds.ec2.ground import allowing, image, key_name, placement_group, security_group, subnets
 from mlcd.clouds.ec2.prices import spot_prices
+from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.clouds.remote.base import BusyError, Machine, Notes, Reach
 from mlcd.clouds.remote.ssh import SshReach
 from mlcd.core.machines import Deployment
 from mlcd.errors import CloudError, NoCapacityError
-from mlcd.settings import Ec2Settings
 
 NOTICE_URL = "http://169.254.169.254"
 ALIVE = ["pending", "running"]

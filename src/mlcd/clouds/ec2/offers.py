@@ -12,8 +12,8 @@ from mlcd.clouds.ec2.billing import LEAST_SECONDS, extras_usd_per_hour
 from mlcd.clouds.ec2.kinds import Kind, describe, wanted
 from mlcd.clouds.ec2.prices import Prices, on_demand_prices, spot_prices
 from mlcd.clouds.ec2.quotas import Quotas, family_of, read_quotas
+from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.core.machines import Offer
-from mlcd.settings import Ec2Settings
 
 
 def make_offers(account: Account, settings: Ec2Settings, cache: Path, now: float) -> list[Offer]:

@@ -13,21 +13,16 @@ other, and a scheduler that takes over finds everything there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mlcd.clouds.base import Cloud
-    from mlcd.settings import Settings
+    from mlcd.clouds.functions.plugin import open_cloud as open_cloud
 
 
-def open_cloud(settings: Settings, options: Mapping[str, str]) -> Cloud:
-    """Functions on this computer or at AWS, as the settings say; it takes no options."""
-    from mlcd.clouds.functions.cloud import FunctionsCloud
-    from mlcd.errors import UserError
+def __getattr__(name: str) -> object:
+    """`open_cloud`, imported when it is asked for: every task runner and every function imports this package when it starts."""
+    if name == "open_cloud":
+        from mlcd.clouds.functions.plugin import open_cloud
 
-    if options:
-        raise UserError(
-            f"The functions cloud has no option '{next(iter(options))}'.", "Leave the option out."
-        )
-    return FunctionsCloud(settings)
+        return open_cloud
+    raise AttributeError(name)

@@ -18,10 +18,10 @@ from mlcd.clouds.functions.libraries import python_of
 from mlcd.clouds.functions.offers import LARGEST_MB
 from mlcd.clouds.functions.service import isolation
 from mlcd.clouds.functions.service.starting import ServiceSettings, service_url
+from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.clouds.functions.stores import objects_url
 from mlcd.core.view import Finding
 from mlcd.errors import CloudError, MlcdError, UserError
-from mlcd.settings import FunctionsSettings
 from mlcd.sync import open_object_store, start_servers
 
 INSTALL = "pip install 'mlcd[functions]'"

@@ -16,6 +16,7 @@ from mlcd.clouds.functions.offers import LARGEST_MB, MOST_FUNCTIONS, Terms, make
 from mlcd.clouds.functions.prices import prices_of
 from mlcd.clouds.functions.ranks import margin_seconds, tick_seconds
 from mlcd.clouds.functions.reaching import refuse_connecting_program
+from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.clouds.functions.stores import bills_requests, check_writable, objects_url
 from mlcd.clouds.tasks.files import working_folder, write_atomically
 from mlcd.clouds.tasks.processes import alive
@@ -41,7 +42,7 @@ class FunctionsCloud:
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
-        self._settings = settings.functions
+        self._settings = settings.of(FunctionsSettings)
         self.home = settings.home.absolute() / "functions"
         self.ending_seconds = 0.0
         self.poll_seconds = 0.25 if not self._settings.endpoint else 5.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.clouds.tasks.files import Files, task_root
 from mlcd.core.machines import Deployment
 from mlcd.core.progress import Usage
 from mlcd.core.serial import to_json
 from mlcd.core.task import Refusal, Task, TaskState
-from mlcd.settings import FunctionsSettings
 
 LONGEST_SECONDS = 900.0  # that Lambda lets a function run
 

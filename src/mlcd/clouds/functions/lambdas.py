@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 from mlcd.clouds.functions.libraries import wheels_for
 from mlcd.clouds.functions.package import HANDLER, handler_package
 from mlcd.clouds.functions.service.starting import ServiceSettings, running_url, service_url
+from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.errors import CloudError, MissingExtraError, NoCapacityError, UserError
-from mlcd.settings import FunctionsSettings
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mlcd.settings import FunctionsSettings
+from mlcd.clouds.functions.settings import FunctionsSettings
 
 PRICED_AT = "2026-08-01"
 SOURCE = "AWS Lambda price list (x86, first tier)"

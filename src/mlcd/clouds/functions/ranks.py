@@ -10,10 +10,10 @@ from mlcd.clouds.functions.files import Spec, Stint
 from mlcd.clouds.functions.offers import memory_of
 from mlcd.clouds.functions.orders import Event
 from mlcd.clouds.functions.prices import prices_of
+from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.clouds.tasks.environment import POLITE_THREADS
 from mlcd.errors import CloudError
 from mlcd.platforms.base import Node, Platform
-from mlcd.settings import FunctionsSettings
 
 TICK_HERE_SECONDS = 0.5
 TICK_AWAY_SECONDS = 5.0  # at least: each report is a request that costs money

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from mlcd.clouds.functions.service import isolation
+from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Task
 from mlcd.errors import UserError
-from mlcd.settings import FunctionsSettings
 
 _MOST_FILES = 2000
 _MOST_BYTES = 1 << 20

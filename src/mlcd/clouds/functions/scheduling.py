@@ -28,6 +28,7 @@ from mlcd.clouds.functions.lambdas import Lambdas, function_name
 from mlcd.clouds.functions.offers import memory_of
 from mlcd.clouds.functions.orders import ORDERS, Event, Orders, to_bytes
 from mlcd.clouds.functions.ranks import event_for, tick_seconds
+from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.clouds.functions.stores import ParameterServers, bills_requests, objects_url
 from mlcd.clouds.functions.uploading import upload_code
 from mlcd.clouds.functions.verdicts import Again, Finish, Scene, Wait, decide
@@ -36,7 +37,6 @@ from mlcd.clouds.tasks.files import working_folder
 from mlcd.clouds.tasks.watch import Ending, Watch
 from mlcd.core.task import Refusal, TaskState
 from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
-from mlcd.settings import FunctionsSettings
 from mlcd.sync import ObjectError, ObjectRefused, open_object_store
 
 TICK_SECONDS = 0.1

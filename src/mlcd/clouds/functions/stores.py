@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mlcd.clouds.functions.orders import WRITABLE
+from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.errors import CloudError
-from mlcd.settings import FunctionsSettings
 from mlcd.sync import ObjectError, Servers, SyncError, open_object_store, remove_task, start_servers
 
 

@@ -10,15 +10,20 @@ for as long as somebody renews its lease, and ends by itself when nobody does.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from mlcd.clouds.base import Cloud
-from mlcd.clouds.kubernetes.cloud import KubernetesCloud
-from mlcd.errors import UserError
-from mlcd.settings import Settings
+from mlcd.clouds.base import CloudPlugin
+from mlcd.clouds.kubernetes.settings import KubernetesSettings
+
+if TYPE_CHECKING:
+    from mlcd.clouds.base import Cloud
+    from mlcd.settings import Settings
 
 
-def open_cloud(settings: Settings, options: Mapping[str, str]) -> Cloud:
-    """The cluster of the settings; it takes no options."""
-    if options:
-        raise UserError(f"Kubernetes has no option '{next(iter(options))}'.", "Use the settings.")
-    return KubernetesCloud(settings.home, settings.kubernetes)
+def _open(settings: Settings, options: Mapping[str, str]) -> Cloud:
+    from mlcd.clouds.kubernetes.cloud import KubernetesCloud
+
+    return KubernetesCloud(settings.home, settings.of(KubernetesSettings))
+
+
+open_cloud = CloudPlugin("kubernetes", _open, settings=KubernetesSettings, page="how-to/kubernetes.md")

@@ -12,6 +12,7 @@ from mlcd.clouds.kubernetes.kubectl import Kubectl
 from mlcd.clouds.kubernetes.machines import KubernetesMachines, has_ended
 from mlcd.clouds.kubernetes.manifests import JOB, MANAGED, TASK, WHAT
 from mlcd.clouds.kubernetes.pools import make_offers, read_pools, read_prices
+from mlcd.clouds.kubernetes.settings import KubernetesSettings
 from mlcd.clouds.kubernetes.tolerations import read_tolerations
 from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.remote.cloud import RemoteCloud
@@ -21,7 +22,6 @@ from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Charge, Owned
 from mlcd.errors import NoCapacityError
-from mlcd.settings import KubernetesSettings
 
 START_SECONDS = 40.0  # to pull the image and start the pods, until a probe has shown it
 

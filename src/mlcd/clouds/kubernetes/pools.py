@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlcd.clouds.kubernetes.settings import KubernetesSettings
 from mlcd.clouds.kubernetes.tolerations import GPU_NODES, Toleration, keeps_away
 from mlcd.core.machines import InstanceType, Offer
 from mlcd.errors import UserError
-from mlcd.settings import KubernetesSettings
 
 # Where clusters say which pool a node is of; the user's own label goes before them.
 POOL_LABELS = (

@@ -10,19 +10,16 @@ by the folder. The import stays light, since every supervisor begins here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mlcd.clouds.base import Cloud
-    from mlcd.settings import Settings
+    from mlcd.clouds.local.plugin import open_cloud as open_cloud
 
 
-def open_cloud(settings: Settings, options: Mapping[str, str]) -> Cloud:
-    """This computer, at the prices in the settings; it takes no options."""
-    from mlcd.clouds.local.cloud import LocalCloud
-    from mlcd.errors import UserError
+def __getattr__(name: str) -> object:
+    """`open_cloud`, imported when it is asked for: every task runner imports this package when it starts."""
+    if name == "open_cloud":
+        from mlcd.clouds.local.plugin import open_cloud
 
-    if options:
-        raise UserError(f"The local cloud has no option '{next(iter(options))}'.", "Leave the option out.")
-    return LocalCloud(settings)
+        return open_cloud
+    raise AttributeError(name)

@@ -14,6 +14,7 @@ from mlcd.clouds.local.files import Spec, State, TaskFiles, copies_folder, task_
 from mlcd.clouds.local.hardware import Hardware, find_hardware
 from mlcd.clouds.local.launching import start_supervisor, take_lock
 from mlcd.clouds.local.offers import make_offers
+from mlcd.clouds.local.settings import LocalSettings
 from mlcd.clouds.tasks.diagnosis import log_tail
 from mlcd.clouds.tasks.files import working_folder
 from mlcd.clouds.tasks.processes import alive, end_marked, marked_tasks
@@ -38,7 +39,7 @@ class LocalCloud:
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
-        self._settings = settings.local
+        self._settings = settings.of(LocalSettings)
         self.home = settings.home.absolute() / "local"
         self._narrator = Narrator()
 

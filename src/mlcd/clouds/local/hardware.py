@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlcd.clouds.local.gpus import Gpu, find_gpus
-from mlcd.settings import LocalSettings
+from mlcd.clouds.local.settings import LocalSettings
 
 _GIB = 2.0**30
 _CGROUPS = Path("/sys/fs/cgroup")

@@ -7,8 +7,8 @@ from itertools import groupby
 
 from mlcd.clouds.local.gpus import Gpu
 from mlcd.clouds.local.hardware import Hardware
+from mlcd.clouds.local.settings import LocalSettings
 from mlcd.core.machines import InstanceType, Offer
-from mlcd.settings import LocalSettings
 
 
 def make_offers(hardware: Hardware, prices: LocalSettings, date: str) -> list[Offer]:

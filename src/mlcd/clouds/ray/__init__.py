@@ -14,17 +14,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from mlcd.clouds.base import Cloud
-from mlcd.clouds.ray.cloud import RayCloud
-from mlcd.errors import UserError
-from mlcd.settings import Settings
+from mlcd.clouds.base import CloudPlugin
+from mlcd.clouds.ray.settings import RaySettings
+
+if TYPE_CHECKING:
+    from mlcd.clouds.base import Cloud
+    from mlcd.settings import Settings
 
 
-def open_cloud(settings: Settings, options: Mapping[str, str]) -> Cloud:
-    """The cluster of the settings, or that of the option `address`."""
-    unknown = sorted(set(options) - {"address"})
-    if unknown:
-        raise UserError(f"A Ray cluster has no option '{unknown[0]}'.", "Known: address.")
-    address = options.get("address", settings.ray.address)
-    return RayCloud(settings.home, replace(settings.ray, address=address))
+def _open(settings: Settings, options: Mapping[str, str]) -> Cloud:
+    from mlcd.clouds.ray.cloud import RayCloud
+
+    ours = settings.of(RaySettings)
+    return RayCloud(settings.home, replace(ours, address=options.get("address", ours.address)))
+
+
+open_cloud = CloudPlugin(
+    "ray",
+    _open,
+    settings=RaySettings,
+    options=frozenset({"address"}),
+    install="pip install 'mlcd[ray]'",
+    address=lambda settings: settings.of(RaySettings).address,
+    page="how-to/ray.md",
+)

@@ -11,6 +11,7 @@ from mlcd.clouds.ray.asking import Teller
 from mlcd.clouds.ray.books import Entry
 from mlcd.clouds.ray.kinds import make_offers
 from mlcd.clouds.ray.session import load_ray
+from mlcd.clouds.ray.settings import RaySettings
 from mlcd.clouds.remote.cloud import RemoteCloud
 from mlcd.clouds.remote.files import Spec, State, task_files
 from mlcd.core.clock import moment
@@ -18,7 +19,6 @@ from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Charge, Handle, Owned
 from mlcd.errors import NoCapacityError
-from mlcd.settings import RaySettings
 
 START_SECONDS = (
     12.0  # a placement group, actors, the code, and the program's own start, until a probe has shown it

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlcd.clouds.ray.settings import RaySettings
 from mlcd.core.machines import InstanceType, Offer
-from mlcd.settings import RaySettings
 
 # Where clusters say what kind a node is: KubeRay and the autoscaler, then whoever starts nodes by hand.
 NAME_LABELS = ("ray.io/node-type", "ray.io/node-group", "node-type", "node_type")

@@ -2,6 +2,24 @@
 
 from __future__ import annotations
 
-from mlcd.clouds.replay.cloud import ReplayCloud, open_cloud
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-__all__ = ["ReplayCloud", "open_cloud"]
+from mlcd.clouds.base import CloudPlugin
+from mlcd.clouds.replay.options import NAMES
+
+if TYPE_CHECKING:
+    from mlcd.clouds.base import Cloud
+    from mlcd.settings import Settings
+
+
+def _open(settings: Settings, options: Mapping[str, str]) -> Cloud:
+    from mlcd.catalog.traces import find_workload
+    from mlcd.clouds.replay.cloud import ReplayCloud
+    from mlcd.clouds.replay.options import read_options
+
+    read = read_options(settings, options)
+    return ReplayCloud(find_workload(read.trace, read.workload), read)
+
+
+open_cloud = CloudPlugin("replay", _open, options=NAMES, page="reference/trace-format.md")

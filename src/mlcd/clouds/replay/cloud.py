@@ -9,28 +9,22 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from mlcd.catalog.traces import Workload, find_workload
-from mlcd.clouds.replay.options import ReplayOptions, read_options
+from mlcd.catalog.traces import Workload
+from mlcd.clouds.replay.options import ReplayOptions
 from mlcd.clouds.replay.state import ReplayClock, ReplayState, StateFile
 from mlcd.clouds.replay.task_run import TaskRun, status_at
+from mlcd.core.clock import Clock
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Handle, Owned, Task, TaskFolder, TaskKind, TaskState, TaskStatus
 from mlcd.core.units import show_rate
 from mlcd.errors import NoCapacityError
-from mlcd.settings import Settings
 from mlcd.worker.checkpoints import Facts, begin, commit
 
 _POLL_SECONDS = 30.0
 _LONGEST_POLL_SECONDS = 3600.0
 _NOTHING = 1e-9  # samples of a task that is started only to end: one of none would go on until it is stopped
 _POLL_SHARE = 0.1  # of the time that a training still takes
-
-
-def open_cloud(settings: Settings, options: Mapping[str, str]) -> ReplayCloud:
-    """The cloud that replays the trace named in the options."""
-    read = read_options(settings, options)
-    return ReplayCloud(find_workload(read.trace, read.workload), read)
 
 
 class ReplayCloud:
@@ -48,7 +42,7 @@ class ReplayCloud:
         self._file = StateFile(options.state)
         self._state = self._file.open()
         self._recorded = {deployment.key: deployment for deployment in workload.deployments}
-        self.clock = ReplayClock(self._file, self._state.now)
+        self.clock: Clock = ReplayClock(self._file, self._state.now)
 
     def offers(self) -> Iterable[Offer]:
         """What the recorded deployments are made of."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlcd.core.study import ProbeTime
-from mlcd.errors import UserError, did_you_mean
+from mlcd.errors import UserError
 from mlcd.settings import Settings
 
 NAMES = frozenset(
@@ -42,9 +42,6 @@ class ReplayOptions:
 
 def read_options(settings: Settings, options: Mapping[str, str]) -> ReplayOptions:
     """The options of a replay; what is wrong with them is named."""
-    for name in options:
-        if name not in NAMES:
-            raise UserError(f"The replayed cloud has no option '{name}'.", did_you_mean(name, NAMES))
     if not options.get("trace"):
         raise UserError(
             "The replayed cloud needs a trace.", "Name a CSV file of recorded deployments: --trace FILE"

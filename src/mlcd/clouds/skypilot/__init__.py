@@ -9,15 +9,26 @@ A cluster carries SkyPilot's autostop with `down` as its lease: renewed while th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from mlcd.clouds.base import Cloud
-from mlcd.clouds.skypilot.cloud import SkyPilotCloud
-from mlcd.errors import UserError
-from mlcd.settings import Settings
+from mlcd.clouds.base import CloudPlugin
+from mlcd.clouds.skypilot.settings import SkyPilotSettings
+
+if TYPE_CHECKING:
+    from mlcd.clouds.base import Cloud
+    from mlcd.settings import Settings
 
 
-def open_cloud(settings: Settings, options: Mapping[str, str]) -> Cloud:
-    """SkyPilot as it is set up on this computer; it takes no options."""
-    if options:
-        raise UserError(f"SkyPilot has no option '{next(iter(options))}'.", "Use the settings.")
-    return SkyPilotCloud(settings.home, settings.skypilot)
+def _open(settings: Settings, options: Mapping[str, str]) -> Cloud:
+    from mlcd.clouds.skypilot.cloud import SkyPilotCloud
+
+    return SkyPilotCloud(settings.home, settings.of(SkyPilotSettings))
+
+
+open_cloud = CloudPlugin(
+    "skypilot",
+    _open,
+    settings=SkyPilotSettings,
+    install="pip install 'mlcd[skypilot]'",
+    page="how-to/skypilot.md",
+)

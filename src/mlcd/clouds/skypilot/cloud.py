@@ -12,12 +12,12 @@ from mlcd.clouds.remote.files import Spec, State, TaskFiles
 from mlcd.clouds.skypilot.catalog import make_offers
 from mlcd.clouds.skypilot.machines import PREFIX, SkyMachines, name_of
 from mlcd.clouds.skypilot.sdk import in_our_words, load_sky
+from mlcd.clouds.skypilot.settings import SkyPilotSettings
 from mlcd.core.clock import moment
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Charge, Owned
 from mlcd.errors import NoCapacityError
-from mlcd.settings import SkyPilotSettings
 
 START_SECONDS = 240.0  # SkyPilot needs minutes to have a cluster up, until a probe has shown it
 

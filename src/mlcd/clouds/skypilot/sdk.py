@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mlcd.errors import CloudError, MissingExtraError, NoCapacityError, UserError
+from mlcd.errors import CloudError, NoCapacityError, UserError
 
 
 def load_sky() -> Any:
     """SkyPilot, which is an extra."""
-    try:
-        import sky
-        import sky.exceptions
-    except ImportError as error:
-        raise MissingExtraError("SkyPilot is not installed.", "pip install 'mlcd[skypilot]'") from error
+    import sky
+    import sky.exceptions
+
     return sky
 
 

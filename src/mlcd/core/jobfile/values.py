@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from mlcd import registry
 from mlcd.core.job import Direction, NodeRange
 from mlcd.core.units import parse_duration, parse_moment
 from mlcd.errors import did_you_mean
@@ -20,7 +21,6 @@ _RANGE = re.compile(r"\s*(\d{1,9})\s*\.\.\s*(\d{1,9})\s*")
 _MEMORY = re.compile(r"([\d.]+)\s*(?:([kmgtp])i?b?)?\s*(\+?)", re.IGNORECASE)
 _GIB = {"k": 2.0**-20, "m": 2.0**-10, "g": 1.0, "t": 2.0**10, "p": 2.0**20}
 _CLOCK_TIME = "'2026-11-17T12:00+01:00'"
-_OUR_NAMES = {"aws": "ec2"}  # SkyPilot's name of a cloud → ours
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -209,8 +209,8 @@ def memory(value: Any) -> tuple[float, bool]:
 
 
 def clouds(value: Any) -> tuple[str, ...]:
-    """Names of clouds, SkyPilot's taken for ours; '*' is any."""
-    return tuple(_OUR_NAMES.get(word.lower(), word.lower()) for word in names(value))
+    """Names of clouds, other names such as SkyPilot's `aws` taken for ours; '*' is any."""
+    return tuple(registry.cloud_name(word.lower()) for word in names(value))
 
 
 def names(value: Any) -> tuple[str, ...]:
