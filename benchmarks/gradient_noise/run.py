@@ -28,8 +28,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from mlcd.worker.noise import NoiseMeter
-from mlcd.worker.noise_schedule import Schedule
-from mlcd.worker.torch_noise import NoiseWatch
+from mlcd.worker.noise.schedule import Schedule
+from mlcd.worker.pytorch.noise import NoiseWatch
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data import dataloader as loaders
 
 import mlcd
-from mlcd.worker import torch_hooks
+from mlcd.worker.pytorch import hooks
 from mlcd.worker.session import current
 
 Batch = tuple[Tensor, Tensor]
@@ -133,7 +133,7 @@ def measure_hooks(
     plain = Way(lambda: endless.next(plain_next), _tell_no_one)
     counted = Way(lambda: endless.next(counted_next), _tell_no_one, hooked)
     try:
-        own = own_time(endless.own, lambda: torch_hooks._after_step(training.optimizer, (), {}))
+        own = own_time(endless.own, lambda: hooks._after_step(training.optimizer, (), {}))
         return compare(f"{name}, hooks", training, plain, counted, steps, own)
     finally:
         optimizers._global_optimizer_post_hooks.update(hook)
@@ -191,15 +191,15 @@ class _Endless:
             return fetch(self._iterator)  # type: ignore[no-any-return]
 
     def own(self) -> None:
-        torch_hooks._after_fetch(self._iterator, self._batch)
+        hooks._after_fetch(self._iterator, self._batch)
 
 
 def _install_hooks() -> tuple[Any, Any]:
     """The loaders' way to fetch a batch without and with counting; the loaders themselves keep the plain one."""
     iterator: Any = loaders._BaseDataLoaderIter
     plain = iterator.__next__
-    torch_hooks.hook_optimizers(optimizers)
-    torch_hooks.hook_loaders(loaders)
+    hooks.hook_optimizers(optimizers)
+    hooks.hook_loaders(loaders)
     counted = iterator.__next__
     iterator.__next__ = plain
     return plain, counted

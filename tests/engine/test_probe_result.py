@@ -12,7 +12,7 @@ from mlcd.core.task import Refusal, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement
 from mlcd.engine.probe_result import probe_phases, probe_result
 from mlcd.forecast.noise_seen import STABLE
-from mlcd.worker.noise_schedule import OPENING_SECONDS
+from mlcd.worker.noise.schedule import OPENING_SECONDS
 
 SETTINGS = ProbeSettings(
     interval_share=0.05, min_seconds=5, max_seconds=60, warmup_seconds=2, silent_seconds=30

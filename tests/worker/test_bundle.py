@@ -9,13 +9,23 @@ import mlcd.worker
 from mlcd.worker import write_bundle
 from worker.programs import finish, start
 
-SOURCES = sorted(Path(mlcd.worker.__file__).parent.glob("*.py"))
+SOURCES = sorted(Path(mlcd.worker.__file__).parent.rglob("*.py"))
 BARE = str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")  # has no mlcd
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 def test_the_worker_is_written_in_the_python_of_older_environments(source: Path) -> None:
     ast.parse(source.read_text(), feature_version=(3, 9))
+
+
+@pytest.mark.parametrize("package", ["worker", "sync"])
+def test_every_module_of_the_package_is_in_the_bundle(package: str, tmp_path: Path) -> None:
+    write_bundle(tmp_path)
+    source = Path(mlcd.__file__).parent
+    bundled = {
+        path.relative_to(tmp_path / "lib/mlcd") for path in (tmp_path / "lib/mlcd" / package).rglob("*.py")
+    }
+    assert bundled == {path.relative_to(source) for path in (source / package).rglob("*.py")}
 
 
 def test_the_worker_needs_the_standard_library_only(tmp_path: Path) -> None:

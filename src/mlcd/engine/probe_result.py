@@ -18,7 +18,7 @@ from mlcd.forecast.throughput import (
     steady_since,
     throughput_after,
 )
-from mlcd.worker.noise_schedule import OPENING_SECONDS
+from mlcd.worker.noise.schedule import OPENING_SECONDS
 
 NOT_SHARED = "each rank trains the same for itself: nothing shows that the program shares its work"
 SHARE_HINT = (
@@ -130,7 +130,7 @@ def _watched_until(status: TaskStatus, now: float) -> float:
 def warm_seconds(status: TaskStatus, first: float, settings: ProbeSettings) -> float:
     """The moment from which the speed is measured: after the warm-up, and once the gradient noise is known.
 
-    Where the noise is measured at all it opens with slower steps (see worker.noise_schedule). What goes on compiling
+    Where the noise is measured at all it opens with slower steps (see worker.noise.schedule). What goes on compiling
     or filling caches after that warms up for longer.
     """
     return steady_since(status.progress.points, _warm_by_rule(status, first, settings))

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import mlcd.worker.checkpoints as checkpoints
 import mlcd.worker.ranks as ranks
+from mlcd.worker.guard import guard, log_error, log_once
 from mlcd.worker.loop import Steps
-from mlcd.worker.quiet import complain, quiet, say_once
 from mlcd.worker.session import Session, current
 
 T = TypeVar("T")
@@ -21,12 +21,12 @@ T = TypeVar("T")
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 
-def steps(loader: Iterable[T], ahead: int = 0) -> Steps[T]:
-    """Iterate over the batches of a loader, counting; ends early when the training should (see `stopping`).
+def steps(loader: Iterable[T], prefetch: int = 0, *, ahead: int = 0) -> Steps[T]:
+    """Iterate over the batches of a loader and count them; end early when the training should end (see `stopping`).
 
-    So many batches are fetched ahead, in a thread, while the program computes and exchanges gradients.
+    A thread fetches up to `prefetch` batches while the program computes and exchanges gradients. `ahead` is its former name.
     """
-    return Steps(loader, ahead)
+    return Steps(loader, prefetch or ahead)
 
 
 def report(step: float | None = None, samples: float | None = None, **metrics: Any) -> None:
@@ -36,10 +36,10 @@ def report(step: float | None = None, samples: float | None = None, **metrics: A
         if session.active:
             session.report(step, samples, metrics)
     except Exception as error:  # the border to the user's training: nothing may pass
-        complain("report", error)
+        log_error("report", error)
 
 
-@quiet(False)
+@guard(False)
 def stopping() -> bool:
     """Whether to save and end: the work is done, the target is reached, or a stop was asked for."""
     session = current()
@@ -48,7 +48,7 @@ def stopping() -> bool:
     return session.stop.due()
 
 
-@quiet(None)
+@guard(None)
 def last_checkpoint() -> Path | None:
     """The folder of the newest complete checkpoint of this job, or None. The counts go on from there."""
     session = current()
@@ -78,7 +78,7 @@ def checkpoint(step: float | None = None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
         if not _disk_is_full(error, folder):
             raise
-        say_once("the disk is full: a checkpoint was skipped, the training goes on")
+        log_once("the disk is full: a checkpoint was skipped, the training goes on")
     else:
         _finish(folder, step)
 
@@ -90,7 +90,7 @@ def _begin() -> Path:
         if root is not None and _commits(session):
             return checkpoints.begin(root)
     except OSError as error:
-        say_once(f"checkpoints cannot be kept: {error}")
+        log_once(f"checkpoints cannot be kept: {error}")
     return _elsewhere()
 
 
@@ -115,7 +115,7 @@ def _finish(folder: Path, step: float | None) -> None:
         shutil.rmtree(folder, ignore_errors=True)  # a committed one has another name by now
 
 
-@quiet(None)
+@guard(None)
 def _commit(folder: Path, root: Path, step: float | None) -> None:
     session = current()
     checkpoints.commit(folder, _facts(session, step))

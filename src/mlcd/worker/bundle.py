@@ -15,9 +15,10 @@ def write_bundle(folder: Path) -> dict[str, str]:
     here = Path(__file__).resolve().parent
     library = folder / "lib" / "mlcd"
     for package in ("worker", "sync"):
-        (library / package).mkdir(parents=True, exist_ok=True)
-        for source in sorted((here.parent / package).glob("*.py")):
-            shutil.copyfile(source, library / package / source.name)
+        for source in sorted((here.parent / package).rglob("*.py")):
+            target = library / source.relative_to(here.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
     for module in ("__init__.py", "errors.py"):
         shutil.copyfile(here.parent / module, library / module)
     shutil.copyfile(here / "startup.py", folder / "sitecustomize.py")

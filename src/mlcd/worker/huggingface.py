@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.worker.api import checkpoint, report, stopping
+from mlcd.worker.guard import guard
 from mlcd.worker.loader_workers import outlive_sigterm
-from mlcd.worker.quiet import quiet
 from mlcd.worker.session import current
 
 try:
@@ -30,14 +30,14 @@ class MlcdCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]  # Any
     def __init__(self) -> None:
         self._seen_step = 0
 
-    @quiet(None)
+    @guard(None)
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Count from here: a resumed Trainer goes on from an earlier step."""
         self._seen_step = state.global_step
         outlive_sigterm(kwargs.get("train_dataloader"))
         stopping()  # from now on SIGTERM is a wish to end
 
-    @quiet(None)
+    @guard(None)
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Count the step, and end with a checkpoint if it is time."""
         steps = state.global_step - self._seen_step
@@ -49,13 +49,13 @@ class MlcdCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]  # Any
             control.should_save = True
             control.should_training_stop = True
 
-    @quiet(None)
+    @guard(None)
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         """Report what the Trainer logs."""
         metrics = {name: value for name, value in (logs or {}).items() if name not in ("step", "samples")}
         report(**metrics)
 
-    @quiet(None)
+    @guard(None)
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Commit the checkpoint that the Trainer has just written."""
         saved = Path(args.output_dir) / f"checkpoint-{state.global_step}"

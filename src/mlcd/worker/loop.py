@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from mlcd.worker.ahead import Ahead
-from mlcd.worker.batches import leading_dimension, samples_in
+from mlcd.worker.batch_samples import leading_dimension, samples_in
+from mlcd.worker.guard import guard
 from mlcd.worker.loader_workers import outlive_sigterm
-from mlcd.worker.quiet import quiet
+from mlcd.worker.prefetch import Prefetch
 from mlcd.worker.session import Session, current
 
 T = TypeVar("T")
@@ -17,9 +17,9 @@ T = TypeVar("T")
 class Steps(Generic[T]):
     """The batches of a loader; every pass through the loop's body is a step."""
 
-    def __init__(self, loader: Iterable[T], ahead: int = 0) -> None:
+    def __init__(self, loader: Iterable[T], prefetch: int = 0) -> None:
         self.loader = loader
-        self._batches = Ahead(loader, ahead) if ahead > 0 else loader
+        self._batches = Prefetch(loader, prefetch) if prefetch > 0 else loader
 
     def __iter__(self) -> Iterator[T]:
         session = current()
@@ -50,24 +50,24 @@ def _counted(session: Session, loader: Iterable[T]) -> Iterator[T]:
             return
 
 
-@quiet(None)
+@guard(None)
 def _prepare(session: Session, loader: Any) -> None:
     session.stop.listen()
     outlive_sigterm(loader)
     session.start()
 
 
-@quiet(False)
+@guard(False)
 def _due(session: Session) -> bool:
     return session.stop.due()
 
 
-@quiet(0.0)
+@guard(0.0)
 def _limit(session: Session) -> float:
     return session.stop.own_limit()
 
 
-@quiet(1.0)
+@guard(1.0)
 def _samples(session: Session, batch: Any) -> float:
     samples = samples_in(batch)
     return float(samples if samples is not None else max(1, session.env.local_batch_size))

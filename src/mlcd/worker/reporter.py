@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.worker.counts import NOTHING, Count
-from mlcd.worker.quiet import quiet
+from mlcd.worker.guard import guard
 
 _TICK_SECONDS = 0.5
 _HANG_SECONDS = 1.0
@@ -83,7 +83,7 @@ class Reporter:
             self._round()
             self._ended.wait(_TICK_SECONDS)
 
-    @quiet(None)
+    @guard(None)
     def _round(self) -> None:
         self._tick()
         if time.monotonic() >= self._next:

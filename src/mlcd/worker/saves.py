@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mlcd.worker.quiet import quiet
+from mlcd.worker.guard import guard
 from mlcd.worker.trees import files_inside
 
 _LOOK_SECONDS = 0.15
@@ -55,7 +55,7 @@ class Saves:
             self._look()
             pause = _LOOK_SHARE * (time.monotonic() - began)
 
-    @quiet(None)
+    @guard(None)
     def _look(self) -> None:
         changed_at = _last_change(self._folder)
         if changed_at > self._changed_at:

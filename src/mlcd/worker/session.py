@@ -13,7 +13,7 @@ from typing import Any
 import mlcd.worker.ranks as ranks
 from mlcd.worker.counts import Counts
 from mlcd.worker.environment import Environment, read_environment
-from mlcd.worker.quiet import quiet
+from mlcd.worker.guard import guard
 from mlcd.worker.reporter import Reporter
 from mlcd.worker.saves import Saves, watch_files
 from mlcd.worker.sharing import shares_work
@@ -161,13 +161,13 @@ def _open() -> Session:
     return _session
 
 
-@quiet(None)
+@guard(None)
 def _close() -> None:
     if _session is not None:
         _session.end()
 
 
-@quiet(None)
+@guard(None)
 def _forked() -> None:
     """The child of a fork begins anew: it has no thread, and its parent's counts are not its own."""
     global _session

@@ -77,9 +77,9 @@ def _hook(module: Any, hook: str) -> None:
         importlib.import_module("mlcd.sync.torch_hook").hook_process_groups(module)
         return
     try:
-        from mlcd.worker import torch_hooks
+        from mlcd.worker.pytorch import hooks
 
-        getattr(torch_hooks, hook)(module)
+        getattr(hooks, hook)(module)
     except Exception as error:  # the program goes on uncounted, whatever its torch or its mlcd is
         sys.stderr.write(f"mlcd: steps are not counted: {error!r}\n")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import mlcd.worker.ranks as ranks
+from mlcd.worker.guard import guard
 from mlcd.worker.noise import NOISE_SCALE, NOISE_STABLE, adascale_gain
-from mlcd.worker.quiet import quiet
 from mlcd.worker.session import Session, current
 
 
@@ -29,7 +29,7 @@ def accumulation_steps() -> int:
     return current().env.accumulation_steps
 
 
-@quiet(1.0)
+@guard(1.0)
 def lr_scale() -> float:
     """The factor for the learning rate at the chosen batch size, by the job's rule; 1 where it has none.
 

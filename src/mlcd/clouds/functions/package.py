@@ -18,8 +18,8 @@ HANDLER = "mlcd.clouds.functions.handler.handle"
 _MODULES = (
     "__init__.py",
     "errors.py",
-    "worker/*.py",
-    "sync/*.py",
+    "worker/**/*.py",
+    "sync/**/*.py",
     "core/__init__.py",
     "core/progress.py",
     "clouds/__init__.py",

@@ -1,6 +1,6 @@
 import pytest
 
-from mlcd.worker.noise_schedule import MOST_INTERVAL, OPENING_READINGS, Schedule
+from mlcd.worker.noise.schedule import MOST_INTERVAL, OPENING_READINGS, Schedule
 
 
 def run(schedule: Schedule, steps: int, step_seconds: float, extra_seconds: float) -> float:

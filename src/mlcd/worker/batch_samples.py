@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlcd.worker.quiet import quiet
+from mlcd.worker.guard import guard
 
 _PLAIN = (tuple, list)
 _DEEPEST = 6
@@ -34,7 +34,7 @@ def leading_dimension(batch: Any) -> int | None:
         return _search(batch, 0)
 
 
-@quiet(None)
+@guard(None)
 def _search(value: Any, depth: int) -> int | None:
     shape = getattr(value, "shape", None)
     if shape is not None:

@@ -21,10 +21,10 @@ from typing import Any
 
 import torch  # the program has begun to import it, or this module would not be asked for
 
-from mlcd.worker.batches import leading_dimension
-from mlcd.worker.model_size import ModelSize
-from mlcd.worker.optimizers import FirstOptimizer
-from mlcd.worker.quiet import quiet
+from mlcd.worker.batch_samples import leading_dimension
+from mlcd.worker.guard import guard
+from mlcd.worker.pytorch.model_size import ModelSize
+from mlcd.worker.pytorch.optimizers import FirstOptimizer
 from mlcd.worker.session import current
 
 _LEARNING_STEPS = 3
@@ -129,7 +129,7 @@ def hook_optimizers(module: Any) -> None:
     session.ticks.append(lambda: _model_size.look(_observer.first.now))
     session.before_end.append(_observer.settle)
     if session.env.noise:
-        from mlcd.worker.torch_noise import hook_noise
+        from mlcd.worker.pytorch.noise import hook_noise
 
         hook_noise(module)
 
@@ -163,7 +163,7 @@ def hook_saving(module: Any) -> None:
     module.save = marked_save
 
 
-@quiet(None)
+@guard(None)
 def _mark() -> None:
     current().counts.mark()
 
@@ -175,7 +175,7 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
         _count_step(optimizer)
 
 
-@quiet(None)
+@guard(None)
 def _count_step(optimizer: Any) -> None:
     session = current()
     if session.mute:
@@ -186,13 +186,13 @@ def _count_step(optimizer: Any) -> None:
         _observer.first.stepped(optimizer)
 
 
-@quiet(None)
+@guard(None)
 def _after_last(iterator: Any) -> None:
     if current().counts.loop is None:
         _observer.settle()
 
 
-@quiet(None)
+@guard(None)
 def _after_fetch(iterator: Any, batch: Any) -> None:
     session = current()
     session.reporter.batches += 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcd.worker import ranks
-from mlcd.worker.noise import NoiseMeter
+from mlcd.worker.noise.meter import NoiseMeter
 from mlcd.worker.session import Session
 
 _KEPT = 40  # steps that a rank leaves in the store: all that may be measured between two looks

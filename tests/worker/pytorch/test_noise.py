@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mlcd.worker.noise import GRAD_NOISE, NOISE_GROUPS, NOISE_SCALE, Noise, NoiseMeter
-from mlcd.worker.noise_schedule import Schedule
+from mlcd.worker.noise.schedule import Schedule
 from worker.programs import finish, free_port, start
 from worker.sessions import Inside, lines
 
@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch import nn  # noqa: E402  # needs torch
 
-from mlcd.worker.torch_noise import NoiseWatch  # noqa: E402
+from mlcd.worker.pytorch.noise import NoiseWatch  # noqa: E402
 
 DIMENSIONS, SPREAD = 10, 1.5
 # Regression at a fixed distance δ of ones from the truth: g = (x·δ - ε)·x, so |G|² = |δ|² and, for normal x and ε,

@@ -1,6 +1,6 @@
 """Measures the gradient noise of a torch program that knows nothing of it; MLCD_NOISE=1 switches it on.
 
-Every so many steps (see noise_schedule) the hooks of a StepSample are put on for one step. What they find comes from the
+Every so many steps (see mlcd.worker.noise.schedule) the hooks of a StepSample are put on for one step. What they find comes from the
 device some steps later and goes to the NoiseMeter, over the Exchange where there are several ranks. A model that returns
 its loss alone cannot be split by samples: in a single process that does not accumulate, nothing is measured then.
 """
@@ -16,15 +16,15 @@ from typing import Any
 import torch
 
 from mlcd.worker import ranks
-from mlcd.worker.noise import NoiseMeter
-from mlcd.worker.noise_ranks import Exchange, RankNorms
-from mlcd.worker.noise_schedule import Schedule
-from mlcd.worker.optimizers import FirstOptimizer
-from mlcd.worker.quiet import quiet
+from mlcd.worker.guard import guard
+from mlcd.worker.noise.exchange import Exchange, RankNorms
+from mlcd.worker.noise.meter import NoiseMeter
+from mlcd.worker.noise.schedule import Schedule
+from mlcd.worker.pytorch.norms import Numbers
+from mlcd.worker.pytorch.optimizers import FirstOptimizer
+from mlcd.worker.pytorch.probes import Reading
+from mlcd.worker.pytorch.step_sample import StepSample
 from mlcd.worker.session import current
-from mlcd.worker.torch_norms import Numbers
-from mlcd.worker.torch_probes import Reading
-from mlcd.worker.torch_sample import StepSample
 
 _SPLIT_INTERVAL = 64  # a second backward pass is about two thirds of a step: 1 % of 64 steps
 
@@ -56,7 +56,7 @@ class NoiseWatch:
         self._scalers = _Scalers()
         current().ticks.append(self._exchange.look)
 
-    @quiet(None)
+    @guard(None)
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has done a step."""
         if not self._first.stepped(optimizer):

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mlcd.worker.quiet import quiet
+from mlcd.worker.guard import guard
 from mlcd.worker.session import current
 
 GRAD_NOISE = "mlcd/grad_noise"  # γ/K
@@ -78,7 +78,7 @@ class NoiseMeter:
         self._recent: deque[tuple[float, float]] = deque(maxlen=_WINDOW)
         self._stable = False
 
-    @quiet(None)
+    @guard(None)
     def observe(
         self, local_sq_norms: Sequence[float], global_sq_norm: float, local_batch: float, global_batch: float
     ) -> None:

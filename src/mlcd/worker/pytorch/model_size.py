@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcd.worker.quiet import quiet
+from mlcd.worker.guard import guard
 from mlcd.worker.session import current
 
 PARAMETERS = "mlcd/parameters"
@@ -16,7 +16,7 @@ class ModelSize:
     def __init__(self) -> None:
         self._told = 0
 
-    @quiet(None)
+    @guard(None)
     def look(self, optimizer: Any) -> None:
         """Tell it where it is another size than before."""
         if optimizer is None:

@@ -11,10 +11,10 @@ from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_said: set[str] = set()
+_logged: set[str] = set()
 
 
-def quiet(default: Any) -> Callable[[F], F]:
+def guard(default: Any) -> Callable[[F], F]:
     """Decorates what the training calls: whatever goes wrong inside, the training gets the default and goes on."""
 
     def decorate(function: F) -> F:
@@ -23,7 +23,7 @@ def quiet(default: Any) -> Callable[[F], F]:
             try:
                 return function(*args, **kwargs)
             except Exception as error:  # the border to the user's training: nothing may pass
-                complain(function.__name__, error)
+                log_error(function.__name__, error)
                 return default
 
         return cast(F, guarded)
@@ -31,18 +31,18 @@ def quiet(default: Any) -> Callable[[F], F]:
     return decorate
 
 
-def complain(where: str, error: Exception) -> None:
+def log_error(where: str, error: Exception) -> None:
     """Tell the log what went wrong, with MLCD_DEBUG also where."""
-    say_once(f"{where}: {error!r}")
+    log_once(f"{where}: {error!r}")
     if os.environ.get("MLCD_DEBUG"):
         traceback.print_exc()
 
 
-def say_once(message: str) -> None:
+def log_once(message: str) -> None:
     """Tell the log, once for each message; a closed or full stderr is no reason to fail."""
-    if message in _said:
+    if message in _logged:
         return
-    _said.add(message)
+    _logged.add(message)
     try:
         sys.stderr.write(f"mlcd: {message}\n")
         sys.stderr.flush()

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlcd.worker.batches import leading_dimension, samples_in
+from mlcd.worker.batch_samples import leading_dimension, samples_in
 
 X, Y = np.zeros((32, 8)), np.zeros(32)
 

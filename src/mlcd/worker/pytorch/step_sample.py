@@ -18,10 +18,10 @@ from typing import Any
 import torch
 
 from mlcd.worker import ranks
-from mlcd.worker.batches import leading_dimension
-from mlcd.worker.quiet import quiet, say_once
+from mlcd.worker.batch_samples import leading_dimension
+from mlcd.worker.guard import guard, log_once
+from mlcd.worker.pytorch.probes import HalfProbe, RanksProbe, Reading
 from mlcd.worker.session import current
-from mlcd.worker.torch_probes import HalfProbe, RanksProbe, Reading
 
 _DEEPEST = 4
 
@@ -58,7 +58,7 @@ class StepSample:
         if not torch.compiler.is_compiling():  # what is done here cannot be traced
             self._begun(module)
 
-    @quiet(None)
+    @guard(None)
     def _begun(self, module: Any) -> None:
         if not (getattr(module, "training", False) and torch.is_grad_enabled()) or _only_wraps(module):
             return
@@ -66,7 +66,7 @@ class StepSample:
         self._everywhere = None
         self._outermost = module.register_forward_hook(self._returned, with_kwargs=True)
 
-    @quiet(None)
+    @guard(None)
     def _returned(self, module: Any, inputs: Any, named_inputs: Any, output: Any) -> None:
         tensors = [one for one in _tensors(output) if one.requires_grad and one.grad_fn is not None]
         if not torch.is_grad_enabled() or not module.training:
@@ -84,7 +84,7 @@ class StepSample:
             batched = tensor.dim() > 0 and tensor.shape[0] == samples
             tensor.register_hook(functools.partial(self._flowing, tensor, samples if batched else 0))
 
-    @quiet(None)
+    @guard(None)
     def _flowing(self, output: Any, samples: int, gradient: Any) -> None:
         if self._busy or self.probe is None:
             return
@@ -99,12 +99,12 @@ class StepSample:
             finally:
                 self._busy = False
 
-    @quiet(None)
+    @guard(None)
     def _nearly_over(self) -> None:
         """Other callbacks of this pass, such as DDP's end of averaging, are in the queue by now: go behind them."""
         self._queue(self._over)
 
-    @quiet(None)
+    @guard(None)
     def _over(self) -> None:
         self._in_backward = False
         if self.probe is not None:
@@ -123,7 +123,7 @@ def _probe_for(root: Any, may_split: bool) -> HalfProbe | RanksProbe | None:
     averaging = _averaging_modules(root)
     if len(averaging) == 1 and averaging[0].process_group.size() == world_size:
         return RanksProbe(averaging[0], world_size)
-    say_once("gradient noise: several ranks, but no DistributedDataParallel over all of them: not measured")
+    log_once("gradient noise: several ranks, but no DistributedDataParallel over all of them: not measured")
     return None
 
 

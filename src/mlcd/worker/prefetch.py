@@ -1,7 +1,7 @@
-"""A buffer of minibatches: the next ones are fetched in a thread while the program computes and exchanges gradients.
+"""Prefetching: a thread fetches the next batches while the program computes and exchanges gradients.
 
-It pays where the program waits for its data and for other workers in turn, as on functions: reading a file, unpacking and
-waiting for a network take no time of Python's. What the thread draws at random comes in another order than without it.
+It helps where the program waits for its data and for other workers in turn, as on functions: reading files, unpacking and
+waiting for a network do not hold Python's lock. Random numbers drawn by the thread come in another order than without it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from queue import Empty, Queue
 from typing import Any, Generic, TypeVar
 
-from mlcd.worker.batches import samples_in
+from mlcd.worker.batch_samples import samples_in
 from mlcd.worker.elastic import ElasticSampler
 
 T = TypeVar("T")
@@ -20,47 +20,47 @@ _END = object()
 
 
 class _Failed:
-    """What went wrong in the thread."""
+    """An error of the thread, on its way to the program."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
 
-class Ahead(Generic[T]):
-    """The batches of a loader, of which so many are fetched before they are asked for."""
+class Prefetch(Generic[T]):
+    """The batches of a loader; up to `batches` of them are fetched before the program asks for them."""
 
     def __init__(self, loader: Iterable[T], batches: int) -> None:
         self.loader = loader
         self.batches = batches
 
     def __iter__(self) -> Iterator[T]:
-        place = _Place(self.loader)
+        position = _SamplerPosition(self.loader)
         fetched: Queue[Any] = Queue(self.batches)
-        left = threading.Event()
-        thread = threading.Thread(target=_fetch, args=(self.loader, fetched, left), daemon=True)
+        stopped = threading.Event()
+        thread = threading.Thread(target=_fetch, args=(self.loader, fetched, stopped), daemon=True)
         thread.start()
         try:
             while (batch := fetched.get()) is not _END:
                 if isinstance(batch, _Failed):
                     raise batch.error
-                place.given(batch)
+                position.given(batch)
                 yield batch
-            place.at_end()
+            position.at_end()
         finally:
-            left.set()
-            _drain(fetched)  # a thread that waits for room goes on, and sees that nobody wants more
+            stopped.set()
+            _drain(fetched)  # wakes a thread that waits for room in the queue
             thread.join()
-            place.correct()
+            position.correct()
 
 
-def _fetch(loader: Iterable[Any], into: Queue[Any], left: threading.Event) -> None:
+def _fetch(loader: Iterable[Any], into: Queue[Any], stopped: threading.Event) -> None:
     try:
         for batch in loader:
             into.put(batch)
-            if left.is_set():
+            if stopped.is_set():
                 return
         into.put(_END)
-    except BaseException as error:  # whatever it is, it is raised where the batch was wanted
+    except BaseException as error:  # raised again in the program's thread
         into.put(_Failed(error))
 
 
@@ -72,8 +72,8 @@ def _drain(queue: Queue[Any]) -> None:
         return
 
 
-class _Place:
-    """Keeps an ElasticSampler at what was trained on, not at what was fetched."""
+class _SamplerPosition:
+    """Sets an ElasticSampler back to the samples that were trained on, where more were fetched."""
 
     def __init__(self, loader: Any) -> None:
         sampler = getattr(loader, "sampler", loader)
@@ -82,16 +82,16 @@ class _Place:
         self._given: int | None = 0
 
     def given(self, batch: Any) -> None:
-        """The program has this batch now."""
+        """The program got this batch."""
         samples = samples_in(batch) if self._sampler is not None else None
         self._given = None if samples is None or self._given is None else self._given + samples
 
     def at_end(self) -> None:
-        """All were given: the sampler knows best where it is."""
+        """The program got all batches: the sampler's own position is right."""
         self._given = None
 
     def correct(self) -> None:
-        """Take back what was fetched in vain."""
+        """Take back the batches that the program did not get."""
         if self._sampler is not None and self._given is not None:
             seen = self._start + self._given * self._sampler.world_size
             self._sampler.load_state_dict({"samples_seen": seen})

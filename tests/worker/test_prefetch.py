@@ -35,7 +35,7 @@ def test_the_next_batches_are_fetched_while_the_program_is_busy_with_one() -> No
             yield number
 
     given = []
-    for number in mlcd.steps(load(), ahead=2):
+    for number in mlcd.steps(load(), prefetch=2):
         given.append(number)
         assert fetched[min(number + 2, 4)].wait(PATIENCE_SECONDS)
     assert given == [0, 1, 2, 3, 4]
@@ -48,17 +48,30 @@ def test_what_goes_wrong_in_the_loader_is_raised_in_the_loop_after_the_batches_b
 
     given: list[int] = []
     with pytest.raises(OSError, match="the disk is gone"):
-        given.extend(mlcd.steps(load(), ahead=3))
+        given.extend(mlcd.steps(load(), prefetch=3))
     assert given == [1]
 
 
-def test_what_was_fetched_in_vain_is_not_counted_as_seen() -> None:
+def test_batches_that_the_program_did_not_get_are_not_counted_as_seen() -> None:
     sampler = ElasticSampler(100, shuffle=False, rank=0, world_size=2)
     loader = Loader(sampler, 5)
-    for number, _ in enumerate(mlcd.steps(loader, ahead=4), start=1):
+    for number, _ in enumerate(mlcd.steps(loader, prefetch=4), start=1):
         if number == 3:
             break
     assert sampler.samples_seen == 3 * 5 * 2
-    rest = np.concatenate(list(mlcd.steps(loader, ahead=4)))
+    rest = np.concatenate(list(mlcd.steps(loader, prefetch=4)))
     assert list(rest) == list(range(30, 100, 2))
     assert sampler.samples_seen == 100
+
+
+def test_the_former_name_of_the_option_still_works() -> None:
+    second = threading.Event()
+
+    def load() -> Iterator[int]:
+        yield 1
+        second.set()
+        yield 2
+
+    for number in mlcd.steps(load(), ahead=1):
+        if number == 1:
+            assert second.wait(PATIENCE_SECONDS)

@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from mlcd.worker.quiet import quiet, say_once
-from mlcd.worker.torch_norms import norm, squared_norm, sum_of_squares
+from mlcd.worker.guard import guard, log_once
+from mlcd.worker.pytorch.norms import norm, squared_norm, sum_of_squares
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class HalfProbe:
         self._parts: list[Any] = []  # squared norm of what each backward pass added
         self._totals: list[Any] = []  # and of their sum after it
 
-    @quiet(None)
+    @guard(None)
     def _ready(self, gradient: Any) -> None:
         self._norms.append(norm(gradient))
 
@@ -67,7 +67,7 @@ class HalfProbe:
         try:
             found = torch.autograd.grad(output, self.parameters, masked, retain_graph=True, allow_unused=True)
         except RuntimeError as error:  # a graph that can be gone through once only, or no memory left
-            say_once(f"gradient noise: this model's batches cannot be split: {error}")
+            log_once(f"gradient noise: this model's batches cannot be split: {error}")
             self.split_failed = True
             return
         self._half = list(found)
@@ -116,7 +116,7 @@ class RanksProbe:
         self._synced_at = 0
         self._hooks = [one.register_post_accumulate_grad_hook(self._ready) for one in self._parameters]
 
-    @quiet(None)
+    @guard(None)
     def _ready(self, parameter: Any) -> None:
         """This runs before DDP's own hook, which may divide the gradient in place."""
         if self._ddp.require_backward_grad_sync and self._mean is None:

@@ -7,7 +7,7 @@ from worker.sessions import Inside, lines
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from mlcd.worker.torch_hooks import Observer  # noqa: E402  # needs torch
+from mlcd.worker.pytorch.hooks import Observer  # noqa: E402  # needs torch
 
 
 class Thing:
