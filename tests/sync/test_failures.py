@@ -26,10 +26,10 @@ from mlcd.sync import (
     remove_task,
     start_servers,
 )
-from mlcd.sync.patience import really_missing
-from mlcd.sync.resp import Connection
-from mlcd.sync.segment import Segment
+from mlcd.sync.shm.segment import Segment
 from mlcd.sync.store import SLOTS
+from mlcd.sync.timeouts import really_missing
+from mlcd.sync.valkey.connection import Connection
 from sync.conftest import run_workers
 
 _FORK = multiprocessing.get_context("fork")

@@ -39,7 +39,7 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inside]:
 
 def close(one: Session) -> None:
     one.reporter.end()
-    one.stop.unlisten()
+    one.stop.restore_sigterm()
 
 
 def lines(folder: Path, rank: int = 0) -> list[dict[str, Any]]:

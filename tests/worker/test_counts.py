@@ -19,34 +19,34 @@ def test_a_loop_is_believed_before_the_optimizers_hook() -> None:
 def test_samples_told_by_the_program_are_believed_before_all_else() -> None:
     counts = Counts()
     counts.add_loop(3, 30)
-    counts.tell(None, 300)
+    counts.report(None, 300)
     assert counts.now[1:] == (3, 300)
 
 
 def test_a_step_told_beside_a_metric_does_not_replace_what_was_counted() -> None:
     counts = Counts()
     counts.set_hooked(500, 16000)
-    counts.tell(2, None)
+    counts.report(2, None)
     assert counts.now[1:] == (500, 16000)
 
 
 def test_steps_told_alone_are_multiplied_by_the_local_batch_size() -> None:
     counts = Counts(local_batch_size=8)
-    counts.tell(10, None)
+    counts.report(10, None)
     assert counts.now[1:] == (10, 80)
 
 
 def test_what_was_told_never_falls() -> None:
     counts = Counts()
-    counts.tell(None, 100)
-    counts.tell(None, 50)
+    counts.report(None, 100)
+    counts.report(None, 50)
     assert counts.now.samples == 100
 
 
 def test_samples_told_without_a_step_are_a_step_each_time_they_grow() -> None:
     counts = Counts()
     for samples in (32, 64, 64, 96):
-        counts.tell(None, samples)
+        counts.report(None, samples)
     assert counts.now[1:] == (3, 96)
 
 
@@ -86,7 +86,7 @@ def test_a_save_that_was_seen_to_begin_is_known_though_the_files_clock_is_two_ti
         monkeypatch.setattr("mlcd.worker.counts.time.time", lambda moment=moment: moment)
         counts.set_hooked(step, float(step))
         if step == 3:
-            counts.mark()
+            counts.mark_save()
     monkeypatch.setattr("mlcd.worker.counts.time.clock_getres", lambda clock: 0.004)
     saved = counts.at(10.294)
     assert saved is not None

@@ -12,13 +12,13 @@ Gradients, through a parameter store that only lives while training does:
     group.close()
 
 A torch program needs no change: with MLCD_SYNC_URL in its environment (and the bundle of mlcd.worker in its PYTHONPATH),
-init_process_group() takes this way whatever backend it names. See mlcd.sync.torch_backend.
+init_process_group() uses these stores whatever backend it names. See mlcd.sync.pytorch.
 
 The stores:
 
     with start_servers(count=2, address="127.0.0.1", memory_mb=512) as servers:
         servers.url                            "redis://:…@127.0.0.1:41234,redis://:…@127.0.0.1:41235"; ends with its owner
-    remove_segments("NAME")                    what killed workers left of shm://NAME; quiet where there is nothing
+    remove_segments("NAME")                    what killed workers left of shm://NAME; no error where there is nothing
     remove_task("redis://…", "TASK")           what a task left on servers that it shares with others
 
 Code, data and checkpoints, through an object store:
@@ -27,10 +27,10 @@ Code, data and checkpoints, through an object store:
     objects.get(key) → bytes                   ObjectNotFound where there is none
     objects.put(key, data, if_absent=True)     ObjectExists where there is one; without if_absent it is replaced
     objects.get_version(key) → (bytes, version)   objects.put(key, data, if_version=version)   ObjectExists where it has changed
-    objects.keys(prefix) → sorted list         objects.exists(key)   objects.delete(key)   quiet where there is none
+    objects.keys(prefix) → sorted list         objects.exists(key)   objects.delete(key)   no error where there is none
     objects.upload(path, key)                  objects.download(key, path)   whole files, without reading them into memory
 
-What a scheduler sets for each worker:
+What the function task runner sets for each worker:
 
     MLCD_SYNC_URL          the parameter store, as above
     MLCD_SYNC_STORE        the same, where workers reach each other: join() takes it, torch keeps its own backends
@@ -40,15 +40,15 @@ What a scheduler sets for each worker:
     MLCD_SYNC_POSITION     of a worker that alone is restarted at an iteration boundary: group.position as it left
     RANK, WORLD_SIZE
 
-A worker that is not heard of for the timeout makes all others raise SyncTimeout, whose .ranks are the missing ones.
-Start those again and let everybody join() with the next generation.
+Where a worker is missing for longer than the timeout, all others raise SyncTimeout, whose .ranks are the missing ones.
+Restart those and let everybody join() the next generation.
 
 SyncError
 ├── SyncTimeout                ranks: who is missing
 ├── StaleWorker                a newer generation has begun: this process is to end
 ├── StoreLost                  the parameter store cannot be reached, or was restarted
 ├── StoreFull                  the parameter store is out of memory
-└── ObjectError                the object store said no
+└── ObjectError                the object store could not do what was asked
     ├── ObjectNotFound
     ├── ObjectExists           put(if_absent=True) or put(if_version=…) came too late
     ├── ObjectRefused          no permission, or read-only
@@ -72,10 +72,10 @@ from mlcd.sync.errors import (
     SyncTimeout,
 )
 from mlcd.sync.group import Group, join
-from mlcd.sync.keys import remove_task
-from mlcd.sync.objects import ObjectStore, open_object_store
-from mlcd.sync.server import Servers, start_servers
-from mlcd.sync.shm import remove_segments
+from mlcd.sync.objects.base import ObjectStore, open_object_store
+from mlcd.sync.shm.store import remove_segments
+from mlcd.sync.valkey.keys import remove_task
+from mlcd.sync.valkey.server import Servers, start_servers
 
 __all__ = [
     "Group",

@@ -1,4 +1,4 @@
-"""What can go wrong between workers and their stores (the tree is drawn in mlcd.sync)."""
+"""Errors between workers and their stores (the tree is drawn in mlcd.sync)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from mlcd.errors import MlcdError
 
 
 class SyncError(MlcdError):
-    """Workers could not be brought together."""
+    """Workers could not synchronise."""
 
 
 class SyncTimeout(SyncError):
-    """Some workers were not heard of in time; ranks: which."""
+    """Some workers did not come in time; `ranks` are the missing ones."""
 
     def __init__(self, ranks: Iterable[int], waited_s: float) -> None:
         self.ranks = tuple(sorted(ranks))
         names = ", ".join(str(rank) for rank in self.ranks)
         super().__init__(
             f"Nothing was heard of rank {names} for {waited_s:g} s.",
-            "Start what is missing again and let all workers join the next generation.",
+            "Restart the missing workers and let all workers join the next generation.",
         )
 
 
@@ -36,7 +36,7 @@ class StoreFull(SyncError):
 
 
 class ObjectError(SyncError):
-    """The object store said no."""
+    """The object store could not do what was asked."""
 
 
 class ObjectNotFound(ObjectError):
@@ -48,15 +48,15 @@ class ObjectExists(ObjectError):
 
 
 class ObjectRefused(ObjectError):
-    """We may not read or write there: the settings or the permissions are wrong, and trying again does not help."""
+    """Reading or writing is not allowed: the settings or the permissions are wrong, and a retry does not help."""
 
 
 class ObjectTooLarge(ObjectError):
-    """The object has more bytes than were asked for."""
+    """The object has more bytes than allowed."""
 
     def __init__(self, key: str, size: int, most: int) -> None:
-        super().__init__(f"The object '{key}' has {size:,} bytes, and at most {most:,} are taken.")
+        super().__init__(f"The object '{key}' has {size:,} bytes; at most {most:,} are allowed.")
 
 
 class ObjectStoreUnavailable(ObjectError):
-    """The object store failed again and again."""
+    """The object store still fails after several retries."""

@@ -15,13 +15,13 @@ import numpy as np
 from mlcd.errors import UserError, did_you_mean
 from mlcd.sync.errors import SyncError
 from mlcd.sync.hierarchy import Exchange, Reduction
-from mlcd.sync.patience import Waiting
-from mlcd.sync.rounds import Array, cut_into_chunks, cut_into_rounds, flat, pack
+from mlcd.sync.sharding import Array, cut_into_chunks, cut_into_rounds, flat, pack
 from mlcd.sync.store import Member, ParameterStore, open_store
-from mlcd.sync.times import StepTimes, Stopwatch
+from mlcd.sync.timeouts import WorkerTimeout
+from mlcd.sync.timing import StepTimes, Stopwatch
 
 DEFAULT_TIMEOUT_S = 300.0
-_PARTING_S = 10.0  # how long the first to leave waits for the last
+_CLOSE_TIMEOUT_S = 10.0  # that the first to leave waits for the last
 _SMALL_BYTES = 1 << 20  # buffers below this size are put together
 
 _REDUCTIONS = {
@@ -47,7 +47,7 @@ def join(
     timeout_s: float | None = None,
     position: int | None = None,
 ) -> Group:
-    """Take a place among the workers; what is not given is read from the environment (see mlcd.sync)."""
+    """Join the other workers; arguments that are not given are read from the environment (see mlcd.sync)."""
     env = os.environ
     url = url or env.get("MLCD_SYNC_URL") or env.get("MLCD_SYNC_STORE", "")
     member = Member(
@@ -63,7 +63,7 @@ def join(
         raise UserError(f"Rank {member.rank} is not among {member.world_size} workers.")
     if not url and member.world_size > 1:
         raise UserError(
-            "No parameter store is named: only the clouds `local` and `functions` bring one.",
+            "No parameter store is set: only the clouds `local` and `functions` provide one.",
             "Set MLCD_SYNC_URL to redis://HOST:PORT or shm://NAME.",
         )
     global joined
@@ -74,8 +74,8 @@ def join(
 class Group:
     """One worker's place among all; every worker calls the same operations in the same order.
 
-    Arrays must lie in one piece of memory. After an error their contents are not defined, and the group is of no further
-    use: join the next generation.
+    Arrays must be contiguous. After an error their contents are undefined and the group cannot be used again: join the
+    next generation.
     """
 
     def __init__(self, store: ParameterStore | None, member: Member, timeout_s: float) -> None:
@@ -87,7 +87,7 @@ class Group:
         self._lock = threading.Lock()
         self._failure: BaseException | None = None
         if store is not None:
-            self._exchange = Exchange(store, self.rank, self.world_size, self._new_patience, self._watch)
+            self._exchange = Exchange(store, self.rank, self.world_size, self._new_timeout, self._watch)
 
     @property
     def times(self) -> StepTimes:
@@ -96,7 +96,7 @@ class Group:
         return under_way or self._watch.times
 
     def all_reduce(self, buffers: Sequence[Array] | Array, op: str = "sum") -> None:
-        """Put the sum (mean, product, min or max) over all workers into each buffer."""
+        """Replace each buffer by the sum (mean, product, min or max) over all workers."""
         arrays = _flat_list(buffers)
         reduction = _reduction(op, arrays)
         with self._using() as store:
@@ -109,7 +109,7 @@ class Group:
                     small[:] = joined
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> Array:
-        """A new array where the store works best on it: in shared memory, all_reduce copies nothing of it.
+        """A new array in the store's shared memory, if it has any: all_reduce then copies nothing.
 
         Every worker asks for the same arrays in the same order.
         """
@@ -121,7 +121,7 @@ class Group:
         return array
 
     def broadcast(self, buffers: Sequence[Array] | Array, root: int = 0) -> None:
-        """Put the root's values into each buffer."""
+        """Replace each buffer by the root's."""
         arrays = _flat_list(buffers)
         packed, copies = pack(arrays, _SMALL_BYTES)
         with self._using() as store:
@@ -155,16 +155,16 @@ class Group:
         return share
 
     def barrier(self) -> None:
-        """Go on when all workers are here."""
+        """Wait until all workers are here."""
         with self._using() as store:
             if store is not None:
-                self._exchange.meet(self._take(1), 0)
+                self._exchange.barrier(self._take(1), 0)
 
     def close(self) -> None:
-        """Leave; what this worker has left in the store is removed where all come to their end together."""
+        """Leave the group; where all workers end together, what this one has left in the store is removed."""
         if self._store is None:
             return
-        self.timeout_s = min(self.timeout_s, _PARTING_S)
+        self.timeout_s = min(self.timeout_s, _CLOSE_TIMEOUT_S)
         with contextlib.suppress(SyncError):
             self.barrier()
         self._store.close(orderly=self._failure is None)
@@ -178,7 +178,7 @@ class Group:
         self.close()
 
     def _reduce_shared(self, store: ParameterStore, arrays: list[Array], reduction: Reduction) -> list[Array]:
-        """Reduce those that lie in shared memory, and give the others."""
+        """Reduce the arrays that lie in shared memory; return the others."""
         private = []
         for array in arrays:
             if store.buffers is not None and store.buffers.holds(array):
@@ -193,9 +193,9 @@ class Group:
         self.position += count
         return first
 
-    def _new_patience(self) -> Waiting:
+    def _new_timeout(self) -> WorkerTimeout:
         assert self._store is not None
-        return Waiting(self._store, self.timeout_s, self.generation)
+        return WorkerTimeout(self._store, self.timeout_s, self.generation)
 
     @contextlib.contextmanager
     def _using(self) -> Iterator[ParameterStore | None]:
@@ -208,7 +208,7 @@ class Group:
             try:
                 yield self._store
                 if self._store is not None:
-                    self._store.settle()
+                    self._store.flush()
             except BaseException as error:
                 self._failure = error
                 raise
@@ -220,9 +220,9 @@ def _flat_list(buffers: Sequence[Array] | Array) -> list[Array]:
 
 def _reduction(op: str, arrays: Sequence[Array]) -> Reduction:
     if op not in _REDUCTIONS:
-        raise UserError(f"'{op}' is no way to reduce.", did_you_mean(op, _REDUCTIONS))
+        raise UserError(f"Unknown reduction '{op}'.", did_you_mean(op, _REDUCTIONS))
     if op == "mean" and not all(np.issubdtype(one.dtype, np.inexact) for one in arrays):
-        raise UserError("A mean is taken of floating-point numbers only.")
+        raise UserError("'mean' needs floating-point numbers.")
     return _REDUCTIONS[op]
 
 

@@ -8,8 +8,8 @@ Each worker aggregates one shard. In every round it
     downloads the sums of the other shards                  DL-grad
 
 While the others' chunks of a round are on their way, the next rounds' are uploaded: in one turn of the loop a worker
-uploads round i, aggregates round i − LAG and collects round i − 2 × LAG. What it will need is told to the store in advance,
-so that it comes while the worker is busy with something else. Sums are taken in the order of the ranks, so they do not
+uploads round i, aggregates round i − LAG and collects round i − 2 × LAG. It announces to the store what it
+will need, so that this comes while the worker is busy with something else. Sums are taken in the order of the ranks, so they do not
 depend on who was first.
 """
 
@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mlcd.sync.rounds import Array, Round, cut_into_chunks, shards
-from mlcd.sync.store import PIECE, RESULT, WINDOW, Bytes, ParameterStore, Patience, as_bytes
-from mlcd.sync.times import DL_GRAD, DL_SHARD, UL_AGGR, UL_SHARD, Stopwatch
+from mlcd.sync.sharding import Array, Round, cut_into_chunks, shards
+from mlcd.sync.store import PIECE, RESULT, WINDOW, Bytes, ParameterStore, Timeout, as_bytes
+from mlcd.sync.timing import DL_GRAD, DL_SHARD, UL_AGGR, UL_SHARD, Stopwatch
 
 _EMPTY: Array = np.empty(0, np.uint8)
 _CACHED_BYTES = 128 << 10  # summed while they are in the processor's cache
@@ -45,13 +45,13 @@ class Exchange:
         store: ParameterStore,
         rank: int,
         world_size: int,
-        new_patience: Callable[[], Patience],
+        new_timeout: Callable[[], Timeout],
         watch: Stopwatch,
     ) -> None:
         self._store = store
         self._rank, self._world_size = rank, world_size
         self._others = [other for other in range(world_size) if other != rank]
-        self._new_patience = new_patience
+        self._new_timeout = new_timeout
         self._watch = watch
         self._sum = np.empty(max(_CACHED_BYTES, store.parcel_bytes), np.uint8)  # so far
         self._incoming = np.empty((WINDOW, world_size - 1, store.parcel_bytes), np.uint8)
@@ -80,7 +80,7 @@ class Exchange:
         Two numbers are used: one when all gradients are there, and one when all sums are.
         """
         self._watch.start()
-        self._tell_all(first)
+        self._barrier_of_all(first)
         self._watch.done(UL_SHARD)
         arrays = arrays_of_all()
         shard = shards(arrays[0].size, self._world_size)[self._rank]
@@ -91,7 +91,7 @@ class Exchange:
             for chunk in chunks:
                 chunk[:] = total
             self._watch.done(UL_AGGR)
-        self._tell_all(first + 1)
+        self._barrier_of_all(first + 1)
         self._watch.done(DL_GRAD)
 
     def reduce_scatter(
@@ -130,10 +130,10 @@ class Exchange:
                 self._store.send(first + turn, {root: _EMPTY})
             if lag <= turn and self._rank == root:
                 self._receive(PIECE, first + turn - lag, self._others, [_EMPTY] * len(self._others))
-        self.meet(first + len(chunks), root)
+        self.barrier(first + len(chunks), root)
 
-    def meet(self, number: int, root: int) -> None:
-        """Go on when all workers are here."""
+    def barrier(self, number: int, root: int) -> None:
+        """Wait until all workers are here."""
         if self._rank == root:
             self._receive(PIECE, number, self._others, [_EMPTY] * len(self._others))
             self._store.publish(number, _EMPTY)
@@ -141,8 +141,8 @@ class Exchange:
             self._store.send(number, {root: _EMPTY})
             self._receive(RESULT, number, [root], [_EMPTY])
 
-    def _tell_all(self, number: int) -> None:
-        """Go on when every worker has come this far."""
+    def _barrier_of_all(self, number: int) -> None:
+        """Wait until every worker has come this far."""
         self._store.publish(number, _EMPTY)
         self._receive(RESULT, number, self._others, [_EMPTY] * len(self._others))
 
@@ -154,7 +154,7 @@ class Exchange:
     def _aggregate(self, chunks: Round, number: int, reduction: Reduction, into: Array) -> None:
         mine = chunks[self._rank]
         arriving = self._store.receive(
-            PIECE, number, self._others, self._places(chunks, number), self._new_patience()
+            PIECE, number, self._others, self._places(chunks, number), self._new_timeout()
         )
         parts = (
             mine if rank == self._rank else next(arriving).view(mine.dtype)
@@ -182,7 +182,7 @@ class Exchange:
         self._store.expect(kind, number, self._others, into)
 
     def _receive(self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes]) -> None:
-        for _ in self._store.receive(kind, number, sources, into, self._new_patience()):
+        for _ in self._store.receive(kind, number, sources, into, self._new_timeout()):
             pass
 
 

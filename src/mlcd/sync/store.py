@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from mlcd.errors import UserError
 from mlcd.sync.errors import SyncError
-from mlcd.sync.times import StepTimes
+from mlcd.sync.timing import StepTimes
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -29,7 +29,7 @@ PIECE = 0
 RESULT = 1
 WINDOW = 5
 SLOTS = 2 * WINDOW
-LINE = 64  # bytes of a cache line
+CACHE_LINE_BYTES = 64  # bytes of a cache line
 ROUND_BYTES = 4 << 20  # of one worker in one round, at best
 STORE_BYTES = 512 << 20  # parcels in one store, at most
 
@@ -46,12 +46,13 @@ class Member:
     position: int = 0  # the first number that this worker sends and receives
 
 
-class Patience(Protocol):
-    """Told again and again whom a worker waits for; raises when it has been too long."""
+class Timeout(Protocol):
+    """The timeout of one wait; the store calls `check` every `interval_s` seconds with the ranks that are missing."""
 
-    slice_s: float
+    interval_s: float
 
-    def waited(self, missing: Sequence[int]) -> None: ...
+    def check(self, missing: Sequence[int]) -> None:
+        """Raise SyncTimeout when it has been too long."""
 
 
 class Buffers(Protocol):
@@ -68,7 +69,7 @@ class Buffers(Protocol):
 
 
 class ParameterStore(Protocol):
-    """Takes parcels from workers and gives them to workers."""
+    """Carries parcels from worker to worker."""
 
     parcel_bytes: int  # the largest parcel
 
@@ -81,19 +82,19 @@ class ParameterStore(Protocol):
         """How long parcels were under way, where they travel while the worker does something else."""
 
     def send(self, number: int, pieces: Mapping[int, Bytes]) -> None:
-        """Offer a PIECE to each of these workers. The arrays are left alone until they are settled."""
+        """Send a PIECE to each of these workers. Do not change the arrays before `flush`."""
 
     def publish(self, number: int, result: Bytes) -> None:
-        """Offer a RESULT to all other workers. The array is left alone until it is settled."""
+        """Send a RESULT to all other workers. Do not change the array before `flush`."""
 
-    def settle(self) -> None:
-        """Return when the store has taken all that was offered: the arrays may be reused."""
+    def flush(self) -> None:
+        """Return when the store has taken all that was sent: the arrays may be reused."""
 
     def expect(self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes]) -> None:
-        """Tell where parcels will be received into, so that they come as soon as they are there."""
+        """Announce which parcels will be received, and into which arrays, so that the store can fetch them early."""
 
     def receive(
-        self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes], patience: Patience
+        self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes], timeout: Timeout
     ) -> Iterator[Bytes]:
         """The parcels of the sources in their order, each valid until the next is asked for.
 
@@ -101,45 +102,45 @@ class ParameterStore(Protocol):
         """
 
     def post(self, notice: str, seconds: float) -> None:
-        """Put up a short notice of this worker, to be seen by all for so long; it replaces the last one."""
+        """Show all workers a short notice of this one for some seconds; it replaces the last one."""
 
     def notices(self) -> dict[int, str]:
-        """The notices that hold, by rank."""
+        """The notices that have not expired, by rank."""
 
     def newest_generation(self) -> int:
         """The newest that any worker has joined."""
 
     def close(self, orderly: bool) -> None:
-        """Let go; after an orderly end, when nobody reads any more, with what this worker has left there."""
+        """Disconnect; after an orderly end also remove what this worker has left in the store."""
 
 
 def open_store(url: str, member: Member) -> ParameterStore:
     """The store of a URL, on behalf of one worker."""
     scheme = url.partition("://")[0]
     if scheme in ("redis", "rediss", "valkey"):
-        from mlcd.sync.valkey import ValkeyStore
+        from mlcd.sync.valkey.store import ValkeyStore
 
         return ValkeyStore(url, member)
     if scheme == "shm":
-        from mlcd.sync.shm import SharedMemoryStore
+        from mlcd.sync.shm.store import SharedMemoryStore
 
         return SharedMemoryStore(url.partition("://")[2], member)
     raise UserError(
-        f"'{scheme}' is no kind of parameter store.",
+        f"Unknown parameter store '{scheme}'.",
         "Use redis://HOST:PORT, rediss://HOST:PORT or shm://NAME.",
     )
 
 
-def best_parcel(world_size: int, servers: int = 1) -> int:
+def largest_parcel(world_size: int, servers: int = 1) -> int:
     """Bytes of the largest parcel: large enough to be few, and so that a store never holds more than STORE_BYTES."""
     most = servers * STORE_BYTES // (SLOTS * world_size * world_size)
-    return whole_lines(max(4096, min(ROUND_BYTES // world_size, most)))
+    return round_up_to_cache_lines(max(4096, min(ROUND_BYTES // world_size, most)))
 
 
-def been_here(rank: int, generation: int) -> SyncError:
-    """What is raised for a worker that begins anew where one of its rank has begun before."""
+def already_joined(rank: int, generation: int) -> SyncError:
+    """The error of a worker whose rank has joined this generation before."""
     return SyncError(
-        f"Rank {rank} has been in generation {generation} before.",
+        f"Rank {rank} has joined generation {generation} before.",
         "Let all workers join the next generation (MLCD_SYNC_GENERATION).",
     )
 
@@ -149,6 +150,6 @@ def as_bytes(array: npt.NDArray[Any]) -> Bytes:
     return array.view(np.uint8)
 
 
-def whole_lines(size: int) -> int:
+def round_up_to_cache_lines(size: int) -> int:
     """The size rounded up to whole cache lines."""
-    return -(-size // LINE) * LINE
+    return -(-size // CACHE_LINE_BYTES) * CACHE_LINE_BYTES

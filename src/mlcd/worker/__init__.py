@@ -1,7 +1,7 @@
-"""Inside the training process: counts, reports, keeps checkpoints, and hears when to stop.
+"""Runs inside the training process: counts steps, reports progress, keeps checkpoints, and says when to stop.
 
-Standard library only, Python 3.9 or newer, because it runs in the user's environment. Nothing here raises into the
-training, and outside mlcd everything is a quiet no-op.
+Standard library only, Python 3.9 or newer, because it runs in the user's environment. No error of mlcd reaches the
+training, and outside mlcd every function does nothing.
 
     for batch in mlcd.steps(loader):         counts steps and samples; ends when the work is done or a stop was asked for
         loss = train(batch)
@@ -47,7 +47,7 @@ is new, and on exit:
     metrics    the newest value of each metric reported since the last line; absent where there is none; "nan", "inf" or "-inf"
                stands for what is not finite
     step       the program's own number of the step at which the metrics were reported; absent where it gave none
-    process    tells one process from the next that reports for the same rank
+    process    distinguishes one process from the next that reports for the same rank
     saved      [t, samples]: at t a file below MLCD_CHECKPOINT_PATH was last changed, when the job had done so many samples,
                over all ranks and attempts; absent where there is nothing new
     alone      true where the ranks do not share the work: each trains the same for itself (see mlcd.worker.sharing)

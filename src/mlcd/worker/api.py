@@ -1,4 +1,4 @@
-"""What a training program calls: steps, report, checkpoint, last_checkpoint, stopping."""
+"""The functions that a training program calls: steps, report, checkpoint, last_checkpoint, stopping."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import mlcd.worker.checkpoints as checkpoints
 import mlcd.worker.ranks as ranks
+from mlcd.worker.counts import NOTHING
 from mlcd.worker.guard import guard, log_error, log_once
 from mlcd.worker.loop import Steps
 from mlcd.worker.session import Session, current
@@ -31,7 +32,7 @@ def steps(loader: Iterable[T], prefetch: int = 0, *, ahead: int = 0) -> Steps[T]
 
 def report(step: float | None = None, samples: float | None = None, **metrics: Any) -> None:
     """Report metrics and, where mlcd does not count by itself, the steps and samples this process has done so far."""
-    try:  # what the decorator does, without its call: this may come at every step
+    try:  # as @guard does, without its extra call: this may run at every step
         session = current()
         if session.active:
             session.report(step, samples, metrics)
@@ -41,16 +42,16 @@ def report(step: float | None = None, samples: float | None = None, **metrics: A
 
 @guard(False)
 def stopping() -> bool:
-    """Whether to save and end: the work is done, the target is reached, or a stop was asked for."""
+    """Whether to save and end: the work is done, the target is reached, or somebody asked for a stop."""
     session = current()
-    session.stop.listen()
+    session.stop.handle_sigterm()
     session.start()
     return session.stop.due()
 
 
 @guard(None)
 def last_checkpoint() -> Path | None:
-    """The folder of the newest complete checkpoint of this job, or None. The counts go on from there."""
+    """The folder of the newest complete checkpoint of this job, or None. Counting continues from there."""
     session = current()
     if session.env.checkpoint_dir is None:
         return None
@@ -58,7 +59,7 @@ def last_checkpoint() -> Path | None:
     facts = found.facts if found else checkpoints.Facts(samples=0.0)
     session.stop.samples_before = facts.samples
     session.steps_before = facts.steps
-    session.count_after(facts.told)
+    session.count_after(facts.reported)
     session.metrics.update(facts.metrics)
     session.metrics_before = dict(facts.metrics)
     return found.path if found else None
@@ -68,17 +69,17 @@ def last_checkpoint() -> Path | None:
 def checkpoint(step: float | None = None) -> Iterator[Path]:
     """A folder to write a checkpoint into; on leaving without an error it is committed.
 
-    Only rank 0 commits: on other ranks, and outside mlcd, what is written is thrown away. A disk that is
-    full costs this checkpoint, not the training.
+    Only rank 0 commits: on other ranks, and outside mlcd, the folder is deleted afterwards. On a full disk this
+    checkpoint is skipped and the training continues.
     """
     folder = _begin()
     try:
         yield folder
-    except BaseException as error:  # half a checkpoint is none, also on Ctrl-C
+    except BaseException as error:  # do not keep half a checkpoint, also on Ctrl-C
         shutil.rmtree(folder, ignore_errors=True)
         if not _disk_is_full(error, folder):
             raise
-        log_once("the disk is full: a checkpoint was skipped, the training goes on")
+        log_once("the disk is full: skipped a checkpoint, the training continues")
     else:
         _finish(folder, step)
 
@@ -90,12 +91,12 @@ def _begin() -> Path:
         if root is not None and _commits(session):
             return checkpoints.begin(root)
     except OSError as error:
-        log_once(f"checkpoints cannot be kept: {error}")
+        log_once(f"cannot write checkpoints: {error}")
     return _elsewhere()
 
 
 def _elsewhere() -> Path:
-    """A folder that is thrown away; where the whole disk is full, one in memory."""
+    """A folder that is deleted afterwards; on a full disk, one in memory."""
     try:
         return Path(tempfile.mkdtemp(prefix="mlcd-"))
     except OSError:
@@ -125,14 +126,17 @@ def _commit(folder: Path, root: Path, step: float | None) -> None:
 
 def _facts(session: Session, step: float | None) -> checkpoints.Facts:
     counts = session.counts
-    told = counts.told
-    told_step = float(step) if step is not None else session.told_before[0] + (told.steps if told else 0)
+    reported = counts.reported or NOTHING
+    before_step, before_samples = session.reported_before
     return checkpoints.Facts(
         samples=session.stop.total_samples(in_flight=True),
         steps=session.steps_before + counts.now.steps + (1 if counts.in_flight else 0),
         metrics=dict(session.metrics),
         task_id=session.env.task_id,
-        told=(told_step, session.told_before[1] + (told.samples if told else 0.0)),
+        reported=(
+            float(step) if step is not None else before_step + reported.steps,
+            before_samples + reported.samples,
+        ),
     )
 
 

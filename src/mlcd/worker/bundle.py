@@ -1,4 +1,4 @@
-"""What a cloud puts beside a program so that it is counted without a change.
+"""The bundle that a cloud puts beside a program, so that its steps are counted without a change.
 
 <folder>/sitecustomize.py      see startup.py
 <folder>/lib/mlcd/             this worker, for `import mlcd` where mlcd is not installed, and mlcd.sync for functions

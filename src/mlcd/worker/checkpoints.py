@@ -20,7 +20,7 @@ from mlcd.worker.trees import files_inside, is_file_inside
 MANIFEST = "manifest.json"
 MOST_MANIFEST_BYTES = 16 << 20  # of one that somebody else made
 REFUSED = ".mlcd-refused"  # in a checkpoint that a program could not start from: the id of its task
-FEWEST = 2  # that are kept, whatever is asked for: the newest may turn out not to load
+FEWEST = 2  # to keep, whatever the setting: the newest may turn out not to load
 _NAME = re.compile(r"(\d+)-(\d+)")
 _CHUNK_BYTES = 1 << 20
 
@@ -33,7 +33,7 @@ class Facts:
     steps: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
     task_id: str = ""
-    told: tuple[float, float] = (0.0, 0.0)  # step and samples as the program itself counts them
+    reported: tuple[float, float] = (0.0, 0.0)  # step and samples as the program itself counts them
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     """What the folder's manifest says, or None if there is none that can be read."""
     try:
         data: Any = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        told = data.get("told", (0.0, 0.0))
+        step, samples = data.get("told", (0.0, 0.0))
         if not _is_sound(data):
             return None
         return Checkpoint(
@@ -108,7 +108,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
                 steps=int(data["steps"]),
                 metrics=dict(data.get("metrics", {})),
                 task_id=str(data.get("task_id", "")),
-                told=(float(told[0]), float(told[1])),
+                reported=(float(step), float(samples)),
             ),
             committed_at=float(data["committed_at"]),
             files={name: (int(one["bytes"]), str(one["sha256"])) for name, one in data["files"].items()},
@@ -134,7 +134,7 @@ def begin(root: Path) -> Path:
 def commit(partial: Path, facts: Facts) -> Path:
     """Make the folder that `begin` gave a checkpoint: all of it lasting on disk first, then its name in one step."""
     root = partial.parent
-    _bring_in(partial)
+    _copy_linked_files(partial)
     files = {str(path.relative_to(partial)): path for path in files_inside(partial)}
     entries = {name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for name, path in files.items()}
     for path in files.values():
@@ -160,7 +160,7 @@ def refuse(checkpoint: Checkpoint, task_id: str) -> None:
 
 
 def accept_all(root: Path) -> None:
-    """Take all marks away: it was not the checkpoints."""
+    """Remove all marks: the failure had another cause."""
     for found in complete_checkpoints(root):
         (found.path / REFUSED).unlink(missing_ok=True)
 
@@ -201,7 +201,7 @@ def _as_data(facts: Facts) -> dict[str, Any]:
         "steps": facts.steps,
         "metrics": facts.metrics,
         "task_id": facts.task_id,
-        "told": list(facts.told),
+        "told": list(facts.reported),
         "committed_at": time.time(),
     }
 
@@ -219,7 +219,7 @@ def _write_manifest(folder: Path, data: dict[str, Any]) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Have it on disk, not only in the system's memory."""
+    """Write it to disk, not only to the system's cache."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -243,8 +243,8 @@ def _size(path: Path, root: Path) -> int:
         return -1
 
 
-def _bring_in(partial: Path) -> None:
-    """Put files in the place of links that lead out of the checkpoint: what they mean must not change later."""
+def _copy_linked_files(partial: Path) -> None:
+    """Replace links out of the checkpoint by copies: the files that they point to may change later."""
     root = Path(os.path.realpath(partial))
     for path in list(partial.rglob("*")):
         if path.is_symlink() and path.is_file() and not is_file_inside(path, root):

@@ -1,6 +1,6 @@
-"""Steps and samples done by this process, from whoever counts them best.
+"""Steps and samples done by this process, from the best of several sources.
 
-Up to three sources count at once; the first of these that has something to say is believed, so nothing counts twice:
+Several sources may count at once; the first of these that has counted anything is used, so nothing counts twice:
 
     1  report(samples=…)                    the program says so itself
     2  steps(loader), the Trainer callback  a loop that mlcd sees
@@ -39,12 +39,12 @@ class Counts:
         self._remember = remember  # so many counts of each source; 0: none
         self._loop_past: deque[Count] = deque(maxlen=remember)
         self._hooked_past: deque[Count] = deque(maxlen=remember)
-        self._told_past: deque[Count] = deque(maxlen=remember)
+        self._reported_past: deque[Count] = deque(maxlen=remember)
         self._marked: Count | None = None  # when the program last began to save
         self.loop: Count | None = None
         self.hooked: Count | None = None
-        self.told: Count | None = None
-        self.told_samples = False
+        self.reported: Count | None = None
+        self.reports_samples = False
         self.in_flight = 0.0  # samples of the batch that the loop is busy with
         self.first_at = 0.0
 
@@ -63,21 +63,22 @@ class Counts:
             self._loop_past.append(_count(Count, (time.time(), steps + 1, done + samples)))
 
     def set_hooked(self, steps: int, samples: float, since: float | None = None) -> None:
-        """The optimizer's hook has counted that much so far; it may hear of a step some time after it was done."""
+        """The optimizer's hook has counted that much so far; it may learn of a step some time after it was done."""
         if self.hooked is None:
             self._begin()
         self.hooked = _count(Count, (time.time(), steps, samples))
         self._hooked_past.append(self.hooked if since is None else self.hooked._replace(t=since))
 
-    def tell(self, step: float | None, samples: float | None) -> None:
-        """The program says how much this process has done so far."""
-        _, told_steps, told_samples = self.told or self._begin()
-        grown = samples is not None and samples > told_samples  # samples without a number: a step, at least
-        steps = told_steps + grown if step is None else max(told_steps, int(step))
+    def report(self, step: float | None, samples: float | None) -> None:
+        """The program reports how much this process has done so far."""
+        _, done_steps, done_samples = self.reported or self._begin()
+        # Samples without a step number: at least one step.
+        grown = samples is not None and samples > done_samples
+        steps = done_steps + grown if step is None else max(done_steps, int(step))
         if samples is not None:
-            self.told_samples = True
-        self.told = Count(time.time(), steps, max(told_samples, samples or 0.0))
-        self._told_past.append(self.told)
+            self.reports_samples = True
+        self.reported = Count(time.time(), steps, max(done_samples, samples or 0.0))
+        self._reported_past.append(self.reported)
 
     def _begin(self) -> Count:
         self.first_at = self.first_at or time.time()
@@ -86,10 +87,10 @@ class Counts:
     @property
     def now(self) -> Count:
         """The best count there is."""
-        told, loop, hooked = self.told, self.loop, self.hooked
-        if told and self.told_samples:
-            return told._replace(steps=max(told.steps, (loop or hooked or NOTHING).steps))
-        return loop or hooked or self._with_samples(told or NOTHING)
+        reported, loop, hooked = self.reported, self.loop, self.hooked
+        if reported and self.reports_samples:
+            return reported._replace(steps=max(reported.steps, (loop or hooked or NOTHING).steps))
+        return loop or hooked or self._with_samples(reported or NOTHING)
 
     def at(self, changed_at: float) -> Count | None:
         """The best count when a file was last changed; None: that is longer ago than is remembered."""
@@ -98,22 +99,24 @@ class Counts:
             return None
         return _when_saved(past, changed_at, time.time(), self._marked)
 
-    def mark(self) -> None:
+    def mark_save(self) -> None:
         """The program begins to save right now: of the counts that may be meant later, it is this one."""
         past = (
-            self._told_past if self.told_samples else self._loop_past or self._hooked_past or self._told_past
+            self._reported_past
+            if self.reports_samples
+            else self._loop_past or self._hooked_past or self._reported_past
         )
         self._marked = past[-1] if past else None
 
     def _past(self) -> list[Count]:
         """The counts that are remembered, of the source that is believed."""
-        if self.told_samples:
-            return list(self._told_past)
+        if self.reports_samples:
+            return list(self._reported_past)
         seen = list(self._loop_past) or list(self._hooked_past)
-        return seen or [self._with_samples(count) for count in list(self._told_past)]
+        return seen or [self._with_samples(count) for count in list(self._reported_past)]
 
-    def _with_samples(self, told: Count) -> Count:
-        return told._replace(samples=told.steps * max(1, self.local_batch_size))
+    def _with_samples(self, count: Count) -> Count:
+        return count._replace(samples=count.steps * max(1, self.local_batch_size))
 
     @property
     def steps_per_second(self) -> float:

@@ -1,4 +1,4 @@
-"""What mlcd told this process through its environment."""
+"""The variables that mlcd sets for this process, read once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Goal:
+class Target:
     """A metric's value that ends the training (core.job.Target, read without mlcd's core)."""
 
     metric: str
@@ -28,7 +28,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Environment:
-    """The contract of mlcd.worker, with quiet defaults for everything that is absent or broken."""
+    """The variables described in mlcd.worker, with defaults for those that are absent or malformed."""
 
     task_id: str = ""
     progress_dir: Path | None = None
@@ -49,10 +49,10 @@ class Environment:
     noise_scale: float = 0.0  # samples, as measured before; 0: not known
     work_samples: float = 0.0
     samples_before: float = 0.0
-    goal: Goal | None = None
+    target: Target | None = None
 
     @property
-    def inside(self) -> bool:
+    def started_by_mlcd(self) -> bool:
         """Whether mlcd started this program."""
         return bool(self.task_id or self.progress_dir)
 
@@ -80,7 +80,7 @@ def read_environment(environ: Mapping[str, str] | None = None) -> Environment:
         noise_scale=_number(env, "MLCD_NOISE_SCALE"),
         work_samples=_number(env, "MLCD_WORK_SAMPLES"),
         samples_before=_number(env, "MLCD_SAMPLES_BEFORE"),
-        goal=_goal(env.get("MLCD_TARGET", "")),
+        target=_target(env.get("MLCD_TARGET", "")),
     )
 
 
@@ -100,11 +100,11 @@ def _number(env: Mapping[str, str], name: str, default: float = 0.0) -> float:
         return default
 
 
-def _goal(text: str) -> Goal | None:
+def _target(text: str) -> Target | None:
     try:
         target: Any = json.loads(text) if text else None
         return (
-            Goal(str(target["metric"]), float(target["value"]), target.get("direction") == "up")
+            Target(str(target["metric"]), float(target["value"]), target.get("direction") == "up")
             if target
             else None
         )

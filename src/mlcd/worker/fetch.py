@@ -1,8 +1,8 @@
-"""Brings data from a bucket to where the program looks for it, before `setup`: `python3 -m mlcd.worker.fetch`.
+"""Fetches data from a bucket to where the program reads it, before `setup`: `python3 -m mlcd.worker.fetch`.
 
-$MLCD_FETCH, a secret, is made by pack(): where to → the files that belong there, each with an address that is good for
-some hours, its size and its version. What was fetched before is taken from a cache, so that the probes of a search on one
-machine fetch it once; large files are linked there, small ones copied.
+$MLCD_FETCH, a secret, is made by pack(): each file with its path, an address that is valid for some hours, its size and its
+version. A cache on the machine keeps what was fetched, so that the probes of a search fetch it once; large files are linked
+from there, small ones copied.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LINK_BYTES = 2**28  # a file or mount this large is linked rather than copied
 _AT_ONCE = 8
 _TRIES = 5
 _CHUNK_BYTES = 1 << 20
-_PATIENCE_SECONDS = 60.0  # without a byte
+_TIMEOUT_SECONDS = 60.0  # without a byte
 
 
 class Wanted(NamedTuple):
@@ -55,20 +55,20 @@ def unpack(text: str) -> list[Wanted]:
 
 
 def main(environ: Mapping[str, str] = os.environ) -> int:
-    """Fetch all, several at once; what went wrong is told without the address, which is a secret."""
+    """Fetch all files, several at once. Errors do not show the address, which is a secret."""
     began, files = time.monotonic(), unpack(environ[VARIABLE])
     astray = next((one.path for one in files if _outside(one.path)), None)
     if astray is not None and not environ.get(OWN_MACHINE):
-        _say(f"file_mounts: {astray} lies outside the working copy; on this cloud mount to a relative path")
+        _log(f"file_mounts: {astray} is outside the working copy; on this cloud mount to a relative path")
         return 1
     cache = _cache(environ)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        failures = [why for why in pool.map(lambda one: _bring(one, cache), files) if why]
+        failures = [why for why in pool.map(lambda one: _fetch(one, cache), files) if why]
     if failures:
-        _say(f"{len(failures)} of {len(files)} files of the bucket did not come: {failures[0]}")
+        _log(f"could not fetch {len(failures)} of {len(files)} files from the bucket: {failures[0]}")
         return 1
     mebibytes, seconds = sum(one.bytes for one in files) / 2**20, time.monotonic() - began
-    _say(f"{len(files)} files, {mebibytes:,.1f} MiB, are there from the bucket after {seconds:.1f} s")
+    _log(f"fetched {len(files)} files ({mebibytes:,.1f} MiB) from the bucket in {seconds:.1f} s")
     return 0
 
 
@@ -76,7 +76,7 @@ def _outside(path: str) -> bool:
     return path.startswith(("/", "~")) or ".." in Path(path).parts
 
 
-def _say(words: str) -> None:
+def _log(words: str) -> None:
     sys.stdout.write(f"[mlcd] {words}\n")
 
 
@@ -89,26 +89,26 @@ def _cache(environ: Mapping[str, str]) -> Path:
         except OSError:
             continue
         return place / "mlcd" / "buckets"
-    raise OSError("there is no place to keep files of buckets")
+    raise OSError("no cache folder can be written")
 
 
-def _bring(one: Wanted, cache: Path) -> str:
-    """Put one file to its place; why not, where that fails."""
+def _fetch(one: Wanted, cache: Path) -> str:
+    """Fetch one file to its path; the error message where that fails, else ''."""
     name = hashlib.sha256(f"{one.url.partition('?')[0]} {one.version}".encode()).hexdigest()[:32]
-    kept, place = cache / name, Path(os.path.expanduser(one.path))  # noqa: PTH111  # pathlib asks for a home even of an absolute path
+    cached, place = cache / name, Path(os.path.expanduser(one.path))  # noqa: PTH111  # pathlib asks for a home even of an absolute path
     try:
         with (cache / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # the nodes of one machine fetch it once
-            if not kept.is_file() or kept.stat().st_size != one.bytes:
-                _download(one, kept)
+            if not cached.is_file() or cached.stat().st_size != one.bytes:
+                _download(one, cached)
         _make_folder(place.parent)
         place.unlink(missing_ok=True)
         if one.bytes > LINK_BYTES:
-            place.symlink_to(kept)
+            place.symlink_to(cached)
         else:
-            shutil.copyfile(kept, place)
+            shutil.copyfile(cached, place)
     except (OSError, EOFError) as error:
-        return f"{one.path}: {_plainly(error)}"
+        return f"{one.path}: {_message(error)}"
     return ""
 
 
@@ -123,8 +123,8 @@ def _make_folder(folder: Path) -> None:
             raise
 
 
-def _download(one: Wanted, kept: Path) -> None:
-    part = kept.with_suffix(".part")
+def _download(one: Wanted, cached: Path) -> None:
+    part = cached.with_suffix(".part")
     for attempt in range(1, _TRIES + 1):
         try:
             _download_once(one, part)
@@ -134,18 +134,18 @@ def _download(one: Wanted, kept: Path) -> None:
                 raise
             time.sleep(0.5 * 2**attempt)
         else:
-            part.replace(kept)
+            part.replace(cached)
             return
 
 
 def _download_once(one: Wanted, part: Path) -> None:
-    with urllib.request.urlopen(one.url, timeout=_PATIENCE_SECONDS) as answer, part.open("wb") as file:  # noqa: S310  # signed by us
+    with urllib.request.urlopen(one.url, timeout=_TIMEOUT_SECONDS) as answer, part.open("wb") as file:  # noqa: S310  # signed by us
         shutil.copyfileobj(answer, file, _CHUNK_BYTES)
     if part.stat().st_size != one.bytes:
-        raise EOFError(f"{part.stat().st_size:,} of {one.bytes:,} bytes came")
+        raise EOFError(f"{part.stat().st_size:,} of {one.bytes:,} bytes received")
 
 
-def _plainly(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, urllib.error.HTTPError):
         return f"the store answers {error.code} {error.reason}"
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""The one place where errors of mlcd's own are kept out of the training."""
+"""Keeps errors of mlcd itself out of the training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _logged: set[str] = set()
 
 
 def guard(default: Any) -> Callable[[F], F]:
-    """Decorates what the training calls: whatever goes wrong inside, the training gets the default and goes on."""
+    """Decorate a function that the training calls: after an error inside, it returns the default."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
@@ -32,14 +32,14 @@ def guard(default: Any) -> Callable[[F], F]:
 
 
 def log_error(where: str, error: Exception) -> None:
-    """Tell the log what went wrong, with MLCD_DEBUG also where."""
+    """Log an error; with MLCD_DEBUG also its traceback."""
     log_once(f"{where}: {error!r}")
     if os.environ.get("MLCD_DEBUG"):
         traceback.print_exc()
 
 
 def log_once(message: str) -> None:
-    """Tell the log, once for each message; a closed or full stderr is no reason to fail."""
+    """Log each message once; errors of stderr itself are ignored."""
     if message in _logged:
         return
     _logged.add(message)

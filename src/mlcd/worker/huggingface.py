@@ -15,7 +15,7 @@ from typing import Any
 
 from mlcd.worker.api import checkpoint, report, stopping
 from mlcd.worker.guard import guard
-from mlcd.worker.loader_workers import outlive_sigterm
+from mlcd.worker.loader_workers import survive_sigterm
 from mlcd.worker.session import current
 
 try:
@@ -34,7 +34,7 @@ class MlcdCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]  # Any
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Count from here: a resumed Trainer goes on from an earlier step."""
         self._seen_step = state.global_step
-        outlive_sigterm(kwargs.get("train_dataloader"))
+        survive_sigterm(kwargs.get("train_dataloader"))
         stopping()  # from now on SIGTERM is a wish to end
 
     @guard(None)
@@ -42,7 +42,7 @@ class MlcdCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]  # Any
         """Count the step, and end with a checkpoint if it is time."""
         steps = state.global_step - self._seen_step
         self._seen_step = state.global_step
-        if current().env.inside:
+        if current().env.started_by_mlcd:
             current().counts.add_loop(steps, steps * args.train_batch_size * args.gradient_accumulation_steps)
             current().start()
         if stopping():

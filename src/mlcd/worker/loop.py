@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from mlcd.worker.batch_samples import leading_dimension, samples_in
 from mlcd.worker.guard import guard
-from mlcd.worker.loader_workers import outlive_sigterm
+from mlcd.worker.loader_workers import survive_sigterm
 from mlcd.worker.prefetch import Prefetch
 from mlcd.worker.session import Session, current
 
@@ -23,7 +23,7 @@ class Steps(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         session = current()
-        if not session.env.inside or session.mute:
+        if not session.env.started_by_mlcd or session.mute:
             yield from self._batches
             return
         _prepare(session, self.loader)
@@ -45,15 +45,15 @@ def _counted(session: Session, loader: Iterable[T]) -> Iterator[T]:
             yield batch
         finally:
             counts.add_loop(1, counts.in_flight)
-        pressing = stop.wanted or stop.heard_at is not None or counts.told_samples
+        pressing = stop.wanted or stop.heard_at is not None or counts.reports_samples
         if (pressing or counts.loop[2] >= limit) and _due(session):  # type: ignore[index]
             return
 
 
 @guard(None)
 def _prepare(session: Session, loader: Any) -> None:
-    session.stop.listen()
-    outlive_sigterm(loader)
+    session.stop.handle_sigterm()
+    survive_sigterm(loader)
     session.start()
 
 

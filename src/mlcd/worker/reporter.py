@@ -15,11 +15,11 @@ from mlcd.worker.counts import NOTHING, Count
 from mlcd.worker.guard import guard
 
 _TICK_SECONDS = 0.5
-_HANG_SECONDS = 1.0
+_LOCK_TIMEOUT_SECONDS = 1.0
 
 
 class Reporter:
-    """Appends what is new to the rank's file; a full disk is waited out."""
+    """Appends what is new to the rank's file; what a full disk refuses is written later."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Reporter:
         self._next = 0.0
 
     def start(self) -> None:
-        """Begin to report; twice is once."""
+        """Start reporting; twice is harmless."""
         if not self.started:
             self.started = True
             self._thread = threading.Thread(target=self._run, name="mlcd", daemon=True)
@@ -61,8 +61,8 @@ class Reporter:
             self._step = step if step is not None else self._step
 
     def add_save(self, changed_at: float, samples: float) -> None:
-        """The program saved by itself when the job had done so many samples: told at once, for a kill may come next."""
-        if self._lock.acquire(timeout=_HANG_SECONDS):
+        """The program saved by itself when the job had done so many samples; written at once, because a kill may come next."""
+        if self._lock.acquire(timeout=_LOCK_TIMEOUT_SECONDS):
             try:
                 self._saved = (changed_at, samples)
                 self._write()
@@ -70,9 +70,9 @@ class Reporter:
                 self._lock.release()
 
     def end(self) -> None:
-        """Write the last line. A file system that hangs holds the program up for a second, not for ever."""
+        """Write the last line. A file system that hangs delays the program by a second at most."""
         self._ended.set()
-        if self._thread is not None and self._lock.acquire(timeout=_HANG_SECONDS):
+        if self._thread is not None and self._lock.acquire(timeout=_LOCK_TIMEOUT_SECONDS):
             try:
                 self._write(end=True)
             finally:

@@ -1,7 +1,7 @@
-"""Notices when the program saves to a folder of its own (MLCD_CHECKPOINT_PATH), so that the count at the save is known.
+"""Notices when the program saves to a folder of its own (MLCD_CHECKPOINT_PATH), and reports the count at that moment.
 
 Whoever commits that folder sees only when its files were changed. How much had been trained at that moment is known in
-this process alone: a thread looks at the folder and has the count written down for each change.
+this process alone: a thread checks the folder and reports the count at each change.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 from mlcd.worker.guard import guard
 from mlcd.worker.trees import files_inside
 
-_LOOK_SECONDS = 0.15
-_LOOK_SHARE = (
-    20.0  # × what a look takes is waited for, at least: a folder of many files must not slow the training
+_POLL_SECONDS = 0.15
+_POLL_SHARE = (
+    20.0  # × the time of a check passes before the next: a folder of many files must not slow the training
 )
 
 
@@ -27,50 +27,50 @@ _WRITES = os.O_WRONLY | os.O_RDWR
 
 
 class Saves:
-    """Looks at a folder again and again, and tells the time of each change of its files."""
+    """Checks a folder again and again, and reports the time of each change of its files."""
 
-    def __init__(self, folder: Path, tell: Callable[[float], None]) -> None:
+    def __init__(self, folder: Path, on_change: Callable[[float], None]) -> None:
         self._folder = folder
-        self._tell = tell
+        self._on_change = on_change
         self._changed_at = time.time()  # what was there before is of an earlier attempt
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to look; twice is once."""
+        """Start checking; twice is harmless."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="mlcd-saves", daemon=True)
             self._thread.start()
 
     def end(self) -> None:
-        """Look for the last time."""
+        """Check for the last time."""
         if self._thread is not None:
             self._ended.set()
-            self._look()
+            self._check()
 
     def _run(self) -> None:
         pause = 0.0
-        while not self._ended.wait(max(_LOOK_SECONDS, pause)):
+        while not self._ended.wait(max(_POLL_SECONDS, pause)):
             began = time.monotonic()
-            self._look()
-            pause = _LOOK_SHARE * (time.monotonic() - began)
+            self._check()
+            pause = _POLL_SHARE * (time.monotonic() - began)
 
     @guard(None)
-    def _look(self) -> None:
+    def _check(self) -> None:
         changed_at = _last_change(self._folder)
         if changed_at > self._changed_at:
             self._changed_at = changed_at
-            self._tell(changed_at)
+            self._on_change(changed_at)
 
 
 def watch_files(folder: Path, mark: Callable[[], None]) -> None:
-    """Have Python tell when the program opens a file below the folder for writing, or renames one to there.
+    """Call `mark` when the program opens a file below the folder for writing, or renames one to there.
 
     Libraries that write by themselves are not seen here; torch.save has a hook of its own.
     """
     start = f"{folder}{os.sep}"
 
-    def told(event: str, args: Any) -> None:
+    def audit(event: str, args: Any) -> None:
         try:
             if event == "open" and args[2] & _WRITES:
                 path = args[0]
@@ -83,7 +83,7 @@ def watch_files(folder: Path, mark: Callable[[], None]) -> None:
         except Exception:  # noqa: S110  # what is raised here would keep the program from its file
             pass
 
-    sys.addaudithook(told)
+    sys.addaudithook(audit)
 
 
 def _last_change(folder: Path) -> float:

@@ -1,4 +1,4 @@
-"""The one session of this process, and what becomes of it in a child."""
+"""The one session of this process, and the new one of a forked child."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from mlcd.worker.saves import Saves, watch_files
 from mlcd.worker.sharing import shares_work
 from mlcd.worker.stop import Stop
 
-_REMEMBERED = 4096  # counts, to tell how much was done at a save: those of a moment, even of very short steps
-_SURELY_MORE = 0.5  # of what was done before: whoever counts from zero tells less at first, and what was saved may be a little less
+_REMEMBERED = 4096  # counts, so that the count at a save is known: enough for a moment of very short steps
+_SURELY_MORE = 0.5  # of what was done before: a program that counts from zero again reports less at first; a saved count may be a little less
 
 
 class Session:
     """Everything that mlcd knows in this process.
 
     A child of the program (a data loader's worker, say) reports nothing, unless it starts a process group
-    of its own: then it is a rank that the program has spawned by itself.
+    of its own: then it is a rank that the program has spawned.
     """
 
     def __init__(self, env: Environment, child: bool = False, mute: bool = False) -> None:
         self.env = env
         self.child = child
         self.mute = mute
-        self.active = env.inside and not mute
+        self.active = env.started_by_mlcd and not mute
         saves = self.active and not child and env.saves_to is not None
         self.counts = Counts(env.local_batch_size, _REMEMBERED if saves else 0)
         self.stop = Stop(env, self.counts, lambda: self.alone)
         self.ticks: list[Callable[[], None]] = [
-            self.stop.look
+            self.stop.poll
         ]  # done by the reporter's thread on every round
         self.before_end: list[Callable[[], None]] = []
         self.shares = False  # whether the program takes its own part of the samples
@@ -48,9 +48,9 @@ class Session:
         self.metrics: dict[str, float] = {}  # newest values
         self.metrics_before: dict[str, float] = {}  # of the checkpoint it goes on from, alike on all ranks
         self.steps_before = 0
-        self.told_before = _told_by(
+        self.reported_before = _reported_by(
             env
-        )  # step and samples that it told before the checkpoint it goes on from
+        )  # step and samples reported before the checkpoint that it continues from
         self._goes_on: dict[str, bool] = {}  # whether it counts on from there, or from zero again
 
     @property
@@ -60,13 +60,13 @@ class Session:
 
     def start(self) -> None:
         """Begin to report, if mlcd is there to read it."""
-        if self.env.inside and not self.mute and not (self.child and ranks.distributed() is None):
+        if self.env.started_by_mlcd and not self.mute and not (self.child and ranks.distributed() is None):
             self.reporter.start()
             if self.saves is not None and ranks.rank(self.env) == 0:
                 self.saves.start()
 
     def end(self) -> None:
-        """Tell all that is to tell."""
+        """Report everything that is still to report."""
         for act in self.before_end:
             act()
         if self.saves is not None:
@@ -74,24 +74,24 @@ class Session:
         self.reporter.end()
 
     def report(self, step: float | None, samples: float | None, metrics: dict[str, Any]) -> None:
-        """Take note of what the program tells."""
+        """Take in what the program reports."""
         if step is not None or samples is not None:
-            before_step, before_samples = self.told_before
-            self.counts.tell(
+            before_step, before_samples = self.reported_before
+            self.counts.report(
                 self._since("step", step, before_step), self._since("samples", samples, before_samples)
             )
         numbers = numbers_of(metrics)
         self.metrics.update({name: value for name, value in numbers.items() if math.isfinite(value)})
         self.reporter.add_metrics(_as_json(numbers), step)
-        goal = self.env.goal
-        if goal and goal.metric in numbers and goal.reached(numbers[goal.metric]):
+        target = self.env.target
+        if target and target.metric in numbers and target.reached(numbers[target.metric]):
             self.stop.wanted = True
         if not self.reporter.started:
             self.start()
 
-    def count_after(self, told: tuple[float, float]) -> None:
-        """The program goes on from a checkpoint, before which it had told this much."""
-        self.told_before = told
+    def count_after(self, reported: tuple[float, float]) -> None:
+        """The program continues from a checkpoint, before which it had reported this much."""
+        self.reported_before = reported
         self._goes_on = {}
 
     def _since(self, name: str, total: float | None, before: float) -> float | None:
@@ -121,8 +121,8 @@ class Session:
         return self.env.progress_dir / f"rank-{ranks.rank(self.env)}.jsonl"
 
 
-def _told_by(env: Environment) -> tuple[float, float]:
-    """What a program that saves by itself had told, as far as mlcd knows: this rank's part of what all have done."""
+def _reported_by(env: Environment) -> tuple[float, float]:
+    """What a program that saves by itself had reported, as far as mlcd knows: this rank's share of all samples."""
     samples = env.samples_before / max(1, env.world_size - env.servers)
     return (samples / env.local_batch_size if env.local_batch_size else 0.0), samples
 
@@ -141,7 +141,7 @@ def _as_float(value: Any) -> float | None:
 
 
 def _as_json(numbers: dict[str, float]) -> dict[str, float | str]:
-    """JSON has no word for what is not finite: 'nan', 'inf', '-inf'."""
+    """JSON cannot hold values that are not finite: they become 'nan', 'inf' and '-inf'."""
     return {name: value if math.isfinite(value) else str(value) for name, value in numbers.items()}
 
 
@@ -157,7 +157,7 @@ def _open() -> Session:
     global _session
     _session = Session(read_environment(), child=multiprocessing.parent_process() is not None)
     if _session.saves is not None and _session.env.saves_to is not None:
-        watch_files(_session.env.saves_to, lambda: current().counts.mark())
+        watch_files(_session.env.saves_to, lambda: current().counts.mark_save())
     return _session
 
 
@@ -172,7 +172,7 @@ def _forked() -> None:
     """The child of a fork begins anew: it has no thread, and its parent's counts are not its own."""
     global _session
     if _session is not None:
-        _session.stop.unlisten()
+        _session.stop.restore_sigterm()
         in_a_group = ranks.distributed() is not None  # then the group is the parent's
         _session = Session(_session.env, child=True, mute=in_a_group)
 

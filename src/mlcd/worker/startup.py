@@ -74,7 +74,7 @@ def _hook(module: Any, hook: str) -> None:
     if (
         hook == "hook_process_groups"
     ):  # without it these workers would wait for each other in vain: errors are shown
-        importlib.import_module("mlcd.sync.torch_hook").hook_process_groups(module)
+        importlib.import_module("mlcd.sync.pytorch.hook").hook_process_groups(module)
         return
     try:
         from mlcd.worker.pytorch import hooks

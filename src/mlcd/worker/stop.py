@@ -1,7 +1,7 @@
 """When the training should end: the work is done, the target is reached, or SIGTERM came.
 
-Ranks that train together must end at the same step, or one waits for the others for ever. Whether the work is done all
-ranks see alike. A SIGTERM or a target may come to one of them first, so they agree through the store of their process
+Ranks that train together must end at the same step, or one waits for the others for ever. All ranks see alike whether the
+work is done. A SIGTERM or a target may come to one of them first, so they agree through the store of their process
 group, whatever the pace of each:
 
     wanted    one rank says so; every rank's thread looks for it twice a second
@@ -29,7 +29,7 @@ _AHEAD_SECONDS = 0.5  # steps of this time, at least one: ranks may differ by a 
 
 
 class Stop:
-    """Hears the reasons to end and agrees with the other ranks on the step."""
+    """Collects the reasons to end and agrees with the other ranks on the step."""
 
     def __init__(self, env: Environment, counts: Counts, alone: Callable[[], bool] = lambda: False) -> None:
         self.env = env
@@ -43,7 +43,7 @@ class Stop:
 
     def due(self) -> bool:
         """Whether to end now."""
-        if not self.env.inside:
+        if not self.env.started_by_mlcd:
             return False
         if self.agreed_step is None:
             self._agree()
@@ -67,7 +67,7 @@ class Stop:
 
     def own_limit(self) -> float:
         """The samples of this rank at which the work is done, if it is the loop that counts them; else 0: ask at once."""
-        if self.counts.told_samples:
+        if self.counts.reports_samples:
             return 0.0
         return (
             (self.env.work_samples - self.samples_before) / self._count_ranks()
@@ -75,8 +75,8 @@ class Stop:
             else math.inf
         )
 
-    def look(self) -> None:
-        """See how many ranks there are and whether one of them wants to stop; the reporter's thread does it."""
+    def poll(self) -> None:
+        """Check how many ranks there are and whether one of them wants to stop; the reporter's thread calls it."""
         store = self._store() if self.agreed_step is None and self.heard_at is None else None
         if store is None:
             return
@@ -128,14 +128,14 @@ class Stop:
     def _key(self, name: str) -> str:
         return f"mlcd/{self.env.task_id}/{name}"
 
-    def listen(self) -> None:
-        """Take SIGTERM as a wish to end, unless the program has its own answer to it."""
-        if not self.env.inside or threading.current_thread() is not threading.main_thread():
+    def handle_sigterm(self) -> None:
+        """Take SIGTERM as a request to end, unless the program handles it itself."""
+        if not self.env.started_by_mlcd or threading.current_thread() is not threading.main_thread():
             return
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self._terminated)
 
-    def unlisten(self) -> None:
+    def restore_sigterm(self) -> None:
         """Let SIGTERM end this process again: it is a child, such as a data loader's worker."""
         if signal.getsignal(signal.SIGTERM) == self._terminated:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)

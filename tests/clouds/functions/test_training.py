@@ -27,7 +27,7 @@ from mlcd.clouds.tasks.processes import marked, seen
 from mlcd.core.task import Task, TaskState
 from mlcd.errors import CloudError
 from mlcd.sync import start_servers
-from mlcd.sync.resp import Connection
+from mlcd.sync.valkey.connection import Connection
 from mlcd.worker.checkpoints import complete_checkpoints, newest_intact
 
 PROGRAM = Path(__file__).with_name("numpy_program.py")

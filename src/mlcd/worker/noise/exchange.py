@@ -15,7 +15,7 @@ from mlcd.worker import ranks
 from mlcd.worker.noise.meter import NoiseMeter
 from mlcd.worker.session import Session
 
-_KEPT = 40  # steps that a rank leaves in the store: all that may be measured between two looks
+_KEPT = 40  # steps that a rank leaves in the store: all that may be measured between two polls
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Exchange:
         """Give this rank's norms of a step."""
         self._own.append(norms)
 
-    def look(self) -> None:
-        """Send what is new; at rank 0 take what has come. The reporter's thread does it."""
+    def poll(self) -> None:
+        """Send what is new; at rank 0 take what has come. The reporter's thread calls it."""
         store = ranks.shared_store()
         own = list(self._own)
         if store is None or not own:

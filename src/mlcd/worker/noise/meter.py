@@ -58,7 +58,7 @@ class Noise:
 def report_noise(noise: Noise) -> None:
     """Report it as metrics of this process."""
     session = current()
-    if session.env.inside and not session.mute:
+    if session.env.started_by_mlcd and not session.mute:
         session.report(None, None, noise.as_metrics())
 
 
@@ -71,8 +71,8 @@ class NoiseMeter:
         meter.observe([‖g_1‖², …, ‖g_K‖²], ‖ḡ‖², local_batch=32, global_batch=K * 32)
     """
 
-    def __init__(self, tell: Callable[[Noise], None] = report_noise) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[Noise], None] = report_noise) -> None:
+        self._report = report
         self._means = _Means()
         self._groups = 0.0
         self._recent: deque[tuple[float, float]] = deque(maxlen=_WINDOW)
@@ -96,7 +96,7 @@ class NoiseMeter:
         self._stable = self._settled()
         noise = self.noise
         if noise is not None:
-            self._tell(noise)
+            self._report(noise)
 
     @property
     def noise(self) -> Noise | None:

@@ -126,7 +126,7 @@ def hook_optimizers(module: Any) -> None:
     """Count the steps of all optimizers of torch.optim.optimizer, and measure their gradient noise where asked to."""
     module.register_optimizer_step_post_hook(_after_step)
     session = current()
-    session.ticks.append(lambda: _model_size.look(_observer.first.now))
+    session.ticks.append(lambda: _model_size.check(_observer.first.current))
     session.before_end.append(_observer.settle)
     if session.env.noise:
         from mlcd.worker.pytorch.noise import hook_noise
@@ -165,7 +165,7 @@ def hook_saving(module: Any) -> None:
 
 @guard(None)
 def _mark() -> None:
-    current().counts.mark()
+    current().counts.mark_save()
 
 
 def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""How many parameters are trained: told once, and again when the program goes on with another model."""
+"""Reports the number of trained parameters, once and whenever it changes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ PARAMETERS = "mlcd/parameters"
 
 
 class ModelSize:
-    """The parameters of the optimizer that marks the steps, looked at by the reporting thread now and then."""
+    """The parameters of the optimizer that marks the steps, checked by the reporting thread."""
 
     def __init__(self) -> None:
-        self._told = 0
+        self._reported = 0
 
     @guard(None)
-    def look(self, optimizer: Any) -> None:
-        """Tell it where it is another size than before."""
+    def check(self, optimizer: Any) -> None:
+        """Report the size if it has changed."""
         if optimizer is None:
             return
         parameters = sum(one.numel() for group in optimizer.param_groups for one in group["params"])
-        if parameters != self._told:
-            self._told = parameters
+        if parameters != self._reported:
+            self._reported = parameters
             current().report(None, None, {PARAMETERS: float(parameters)})

@@ -54,7 +54,7 @@ class NoiseWatch:
         self._pending: list[_Pending] = []
         self._counted = (0, 0.0)  # optimizer steps and samples at the last reading
         self._scalers = _Scalers()
-        current().ticks.append(self._exchange.look)
+        current().ticks.append(self._exchange.poll)
 
     @guard(None)
     def stepped(self, optimizer: Any) -> None:

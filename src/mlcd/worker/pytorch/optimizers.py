@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-_PATIENCE_STEPS = 200  # of other optimizers, before the first is taken to be out of use
+_UNUSED_AFTER_STEPS = 200  # of other optimizers; then the first one counts as unused
 
 
 class FirstOptimizer:
@@ -17,7 +17,7 @@ class FirstOptimizer:
         self._others = 0
 
     @property
-    def now(self) -> Any:
+    def current(self) -> Any:
         """The optimizer; None: there is none."""
         return self._reference() if self._reference is not None else None
 
@@ -27,7 +27,7 @@ class FirstOptimizer:
             self._others = 0
             return True
         self._others += 1
-        if self._id and self._others <= _PATIENCE_STEPS:
+        if self._id and self._others <= _UNUSED_AFTER_STEPS:
             return False
         self._reference = weakref.ref(optimizer, self._gone)
         self._id, self._others = id(optimizer), 0

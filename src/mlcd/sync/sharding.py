@@ -1,4 +1,4 @@
-"""How buffers are cut: each into one shard per worker, each shard into chunks, one chunk of every shard to a round.
+"""Buffers are cut into one shard per worker, shards into chunks; a round has one chunk of every shard.
 
 With three workers, shards of four, four and three numbers and chunks of two:
 
@@ -6,7 +6,7 @@ With three workers, shards of four, four and three numbers and chunks of two:
     round 0  0 1       4 5       8 9
     round 1      2 3       6 7     10
 
-All workers cut alike, because it follows from sizes only.
+The cut depends on sizes only, so all workers cut alike.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def flat(buffer: Array) -> Array:
     if not isinstance(buffer, np.ndarray) or not buffer.flags.writeable:
         raise ValueError("A buffer must be a writeable NumPy array.")
     if not (buffer.flags.c_contiguous or buffer.flags.f_contiguous):
-        raise ValueError("A buffer must lie in one piece of memory.")
+        raise ValueError("A buffer must be contiguous.")
     return buffer.reshape(-1, order="A")
 
 

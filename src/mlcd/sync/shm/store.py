@@ -1,10 +1,10 @@
 """The parameter store in shared memory, when all workers are on one machine.
 
-/dev/shm/mlcd-<url name>/<group name>/ has one segment per generation (see mlcd.sync.segment), and one socket per worker.
+/dev/shm/mlcd-<url name>/<group name>/ has one segment per generation (see mlcd.sync.shm.segment), and one socket per worker.
 
 A parcel is copied into its slot, then its counter rises. The receiver reads it where it lies: of the paper's four steps
-only the uploads and the last download copy. A worker that waits sleeps on its socket; senders wake those that are marked
-as sleeping.
+only the uploads and the last download copy. A worker that waits sleeps on its socket; senders wake
+those that are marked as asleep.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mlcd.errors import UserError
-from mlcd.sync.buffers import SharedBuffers
 from mlcd.sync.errors import StaleWorker
-from mlcd.sync.segment import NOTICE_BYTES, Segment
-from mlcd.sync.store import PIECE, SLOTS, Bytes, Member, Patience, been_here, best_parcel
-from mlcd.sync.times import StepTimes
+from mlcd.sync.shm.buffers import SharedBuffers
+from mlcd.sync.shm.segment import NOTICE_BYTES, Segment
+from mlcd.sync.store import PIECE, SLOTS, Bytes, Member, Timeout, already_joined, largest_parcel
+from mlcd.sync.timing import StepTimes
 
 _SHARED = Path("/dev/shm")  # noqa: S108  # shared memory with a name is what this is about
 _NOTICE = struct.Struct("<dI")
@@ -45,50 +45,52 @@ class SharedMemoryStore:
     times: StepTimes | None = None
 
     def __init__(self, url_name: str, member: Member) -> None:
-        self._me, self._world_size = member.rank, member.world_size
-        self.parcel_bytes = best_parcel(member.world_size)
+        self._rank, self._world_size = member.rank, member.world_size
+        self.parcel_bytes = largest_parcel(member.world_size)
         self._folder = _folder(url_name) / member.name
         self._generation = member.generation
         self._fence_lock = threading.Lock()
         self._fence_lock.acquire()
         self._enter()
         self._segment = Segment(self._folder / f"{member.generation}", member.world_size, self.parcel_bytes)
-        if not member.position and (self._segment.sent[self._me].any() or self._segment.published[self._me]):
-            raise been_here(self._me, member.generation)
+        if not member.position and (
+            self._segment.sent[self._rank].any() or self._segment.published[self._rank]
+        ):
+            raise already_joined(self._rank, member.generation)
         self.buffers: SharedBuffers = SharedBuffers(self._folder, member)
         self._socket = self._listen()
 
     def send(self, number: int, pieces: Mapping[int, Bytes]) -> None:
         segment, slot = self._segment, number % SLOTS
         for receiver, piece in pieces.items():
-            segment.pieces[self._me, slot, receiver, : piece.nbytes] = piece
+            segment.pieces[self._rank, slot, receiver, : piece.nbytes] = piece
             self._fence()
-            segment.sent[self._me, receiver] = number + 1
+            segment.sent[self._rank, receiver] = number + 1
         self._wake(pieces)
 
     def publish(self, number: int, result: Bytes) -> None:
         segment = self._segment
-        segment.results[self._me, number % SLOTS, : result.nbytes] = result
+        segment.results[self._rank, number % SLOTS, : result.nbytes] = result
         self._fence()
-        segment.published[self._me] = number + 1
+        segment.published[self._rank] = number + 1
         self._wake(range(self._world_size))
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """A parcel is copied as it is offered."""
 
     def expect(self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes]) -> None:
         """It lies in shared memory, and is read there."""
 
     def receive(
-        self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes], patience: Patience
+        self, kind: int, number: int, sources: Sequence[int], into: Sequence[Bytes], timeout: Timeout
     ) -> Iterator[Bytes]:
         segment, slot = self._segment, number % SLOTS
-        counters = segment.sent[:, self._me] if kind == PIECE else segment.published
+        counters = segment.sent[:, self._rank] if kind == PIECE else segment.published
         for index, (source, place) in enumerate(zip(sources, into, strict=True)):
             if counters[source] <= number:
-                self._await(counters, number, sources[index:], patience)
+                self._await(counters, number, sources[index:], timeout)
             if kind == PIECE:
-                yield segment.pieces[source, slot, self._me, : place.nbytes]
+                yield segment.pieces[source, slot, self._rank, : place.nbytes]
             else:
                 place[:] = segment.results[source, slot, : place.nbytes]
                 yield place
@@ -96,7 +98,7 @@ class SharedMemoryStore:
     def post(self, notice: str, seconds: float) -> None:
         raw = notice.encode()[: NOTICE_BYTES - _NOTICE.size]
         packed = _NOTICE.pack(time.monotonic() + seconds, len(raw)) + raw
-        self._segment.notices[self._me, : len(packed)] = np.frombuffer(packed, dtype=np.uint8)
+        self._segment.notices[self._rank, : len(packed)] = np.frombuffer(packed, dtype=np.uint8)
 
     def notices(self) -> dict[int, str]:
         found = {}
@@ -112,7 +114,7 @@ class SharedMemoryStore:
 
     def close(self, orderly: bool) -> None:
         self._socket.close()
-        self._wake_path(self._me).unlink(missing_ok=True)
+        self._wake_path(self._rank).unlink(missing_ok=True)
         self.buffers.remove()
         if orderly and not any(self._folder.glob(f"wake-{self._generation}-*")):
             (self._folder / f"{self._generation}").unlink(missing_ok=True)
@@ -122,13 +124,13 @@ class SharedMemoryStore:
         newest = self.newest_generation()
         if newest > self._generation:
             raise StaleWorker(f"Generation {newest} has begun; this worker is of {self._generation}.")
-        for path in self._folder.iterdir() if self._me == 0 else ():
+        for path in self._folder.iterdir() if self._rank == 0 else ():
             found = _OF_GENERATION.match(path.name)
             if found and int(found[1]) < self._generation:
                 path.unlink(missing_ok=True)
 
     def _listen(self) -> socket.socket:
-        path = self._wake_path(self._me)
+        path = self._wake_path(self._rank)
         path.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         listening.setblocking(False)
@@ -138,24 +140,24 @@ class SharedMemoryStore:
     def _wake(self, ranks: Iterable[int]) -> None:
         self._fence()
         for rank in ranks:
-            if rank != self._me and self._segment.asleep[rank]:
+            if rank != self._rank and self._segment.asleep[rank]:
                 with contextlib.suppress(OSError):  # not there yet, or woken more often than it has looked
                     self._socket.sendto(b"\0", str(self._wake_path(rank)))
 
-    def _await(self, counters: Counters, number: int, sources: Sequence[int], patience: Patience) -> None:
+    def _await(self, counters: Counters, number: int, sources: Sequence[int], timeout: Timeout) -> None:
         """Sleep until the first of these sources has sent the number."""
         asleep = self._segment.asleep
-        asleep[self._me] = 1
+        asleep[self._rank] = 1
         self._fence()
         try:
             while counters[sources[0]] <= number:
-                if not self._slept(patience.slice_s):
-                    patience.waited([source for source in sources if counters[source] <= number])
+                if not self._slept(timeout.interval_s):
+                    timeout.check([source for source in sources if counters[source] <= number])
         finally:
-            asleep[self._me] = 0
+            asleep[self._rank] = 0
 
     def _slept(self, most_s: float) -> bool:
-        """Sleep until somebody knocks; False where nobody did."""
+        """Sleep until another worker wakes this one; False after so many seconds."""
         if not select.select([self._socket], [], [], most_s)[0]:
             return False
         with contextlib.suppress(BlockingIOError):
@@ -173,7 +175,7 @@ class SharedMemoryStore:
 
 
 def remove_segments(url_name: str) -> None:
-    """Remove what workers of shm://NAME have left; quiet where there is nothing."""
+    """Remove what workers of shm://NAME have left; no error where there is nothing."""
     shutil.rmtree(_folder(url_name), ignore_errors=True)
 
 
@@ -187,7 +189,7 @@ def shared_folder(url_name: str) -> Path:
 def _folder(url_name: str) -> Path:
     if not _NAME.fullmatch(url_name):
         raise UserError(
-            f"shm://{url_name} is no name for shared memory.",
+            f"shm://{url_name} is not a valid name for shared memory.",
             "Use up to 40 letters, digits, '.', '_' and '-'.",
         )
     return _SHARED / f"mlcd-{url_name}"

@@ -1,4 +1,4 @@
-"""What a process group needs of torch: works to wait for, tensors as arrays, names of reductions."""
+"""What the backend needs of torch: Work objects to wait for, tensors as arrays, names of reductions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 import torch.distributed as dist
 
 from mlcd.errors import UserError
-from mlcd.sync.rounds import Array
+from mlcd.sync.sharding import Array
 
 _Work: Any = dist.Work
 _OPERATIONS = {"SUM": "sum", "AVG": "mean", "PRODUCT": "product", "MIN": "min", "MAX": "max"}
 
 
 class Work(_Work):  # type: ignore[misc]  # torch is typed for some of its versions only
-    """What torch waits for. Torch's own work around a future does not raise the future's error."""
+    """A Work around a future that raises the future's error; torch's own does not."""
 
     def __init__(self, future: Any) -> None:
         super().__init__()
@@ -47,24 +47,24 @@ class Work(_Work):  # type: ignore[misc]  # torch is typed for some of its versi
         return None
 
 
-def run_all(queue: SimpleQueue[Callable[[], None] | None]) -> None:
-    """Run what is queued, until None comes."""
+def run_queue(queue: SimpleQueue[Callable[[], None] | None]) -> None:
+    """Run the queued functions until None comes."""
     while (run := queue.get()) is not None:
         run()
 
 
 def outcome(run: Callable[[], None], result: Any) -> Any:
-    """What an operation ends with: its result, or its error."""
+    """Run an operation; its result, or its error as a value."""
     try:
         with torch.no_grad():
             run()
         return result
-    except Exception as error:  # whatever it is, it is raised where the program waits
+    except Exception as error:  # raised again where the program waits
         return error
 
 
 def result_or_raise(ended: Any) -> Any:
-    """The same, told apart."""
+    """The result that `outcome` gave; its error is raised."""
     outcome = ended.value()
     if isinstance(outcome, Exception):
         raise outcome
@@ -77,7 +77,7 @@ def as_array(tensor: Any) -> Array:
     if tensor.dtype is torch.bfloat16:
         tensor = tensor.float()
     if tensor.is_sparse:
-        raise UserError("The backend 'mlcd' takes dense tensors only.", "Use sparse=False for embeddings.")
+        raise UserError("The backend 'mlcd' supports dense tensors only.", "Use sparse=False for embeddings.")
     array: Array = tensor.cpu().contiguous().numpy()
     return array
 
@@ -95,7 +95,10 @@ def operation(opts: Any) -> str:
     for name, ours in _OPERATIONS.items():
         if wanted == getattr(dist.ReduceOp, name):
             return ours
-    raise UserError("The backend 'mlcd' does not reduce so.", f"It knows {', '.join(_OPERATIONS)}.")
+    raise UserError(
+        f"The backend 'mlcd' does not support the reduction {wanted}.",
+        f"Use one of: {', '.join(_OPERATIONS)}.",
+    )
 
 
 def as_list(tensors: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""How long the steps of the paper's figure 5 take."""
+"""How long each step of the synchronisation takes (figure 5 of the SMLT paper)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Stopwatch:
         self._last_s = now
 
 
-class Meter:
+class OverlapTimer:
     """Times steps that overlap: adds the time in which any part of a step is under way."""
 
     def __init__(self) -> None:

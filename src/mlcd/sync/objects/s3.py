@@ -16,14 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from mlcd.errors import MissingExtraError
-from mlcd.sync.errors import (
-    ObjectError,
-    ObjectExists,
-    ObjectNotFound,
-    ObjectRefused,
-    ObjectStoreUnavailable,
-    ObjectTooLarge,
-)
+from mlcd.sync import errors
 
 try:
     import obstore
@@ -97,7 +90,7 @@ class S3Objects:
         try:
             with _translated(key):
                 obstore.head(self._store, key)
-        except ObjectNotFound:
+        except errors.ObjectNotFound:
             return False
         return True
 
@@ -123,7 +116,7 @@ class S3Objects:
         """The object, of which nothing is read yet."""
         found = obstore.get(self._store, key)
         if most is not None and found.meta["size"] > most:
-            raise ObjectTooLarge(key, found.meta["size"], most)
+            raise errors.ObjectTooLarge(key, found.meta["size"], most)
         return found
 
 
@@ -141,7 +134,7 @@ def _login() -> dict[str, Any]:
         session = boto3.Session()
         credentials = session.get_credentials()
     except BotoCoreError as error:  # a profile that is not there, an SSO that is half set up
-        raise ObjectRefused(f"There are no AWS credentials: {error}", _LOG_IN) from error
+        raise errors.ObjectRefused(f"There are no AWS credentials: {error}", _LOG_IN) from error
     if credentials is None:
         return {}
     region = {"region": session.region_name} if session.region_name else {}
@@ -160,7 +153,7 @@ class _Credentials:
         try:
             keys = self._credentials.get_frozen_credentials()
         except BotoCoreError as error:
-            raise ObjectRefused(f"The AWS credentials have run out: {error}", _LOG_IN) from error
+            raise errors.ObjectRefused(f"The AWS credentials have run out: {error}", _LOG_IN) from error
         return {
             "access_key_id": keys.access_key,
             "secret_access_key": keys.secret_key,
@@ -174,18 +167,20 @@ def _translated(key: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise ObjectNotFound(f"There is no object '{key}'.") from error
+        raise errors.ObjectNotFound(f"There is no object '{key}'.") from error
     except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
-        raise ObjectExists(f"Somebody else has written '{key}' first.") from error
+        raise errors.ObjectExists(f"Somebody else has written '{key}' first.") from error
     except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-        raise ObjectRefused(
+        raise errors.ObjectRefused(
             f"The object store refuses '{key}'.",
             "Look at the credentials, at the policy of who uses them, and at the bucket's policy.",
         ) from error
     except exceptions.GenericError as error:
-        raise ObjectStoreUnavailable(f"The object store failed with '{key}': {_first_line(error)}") from error
+        raise errors.ObjectStoreUnavailable(
+            f"The object store failed with '{key}': {_first_line(error)}"
+        ) from error
     except exceptions.BaseError as error:
-        raise ObjectError(f"The object store refuses '{key}': {_first_line(error)}") from error
+        raise errors.ObjectError(f"The object store refuses '{key}': {_first_line(error)}") from error
 
 
 @contextlib.contextmanager
@@ -194,7 +189,7 @@ def _writing(key: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise ObjectError(f"The object '{key}' cannot be written: {_first_line(error)}") from error
+        raise errors.ObjectError(f"The object '{key}' cannot be written: {_first_line(error)}") from error
 
 
 def _first_line(error: BaseException) -> str:

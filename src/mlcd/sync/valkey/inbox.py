@@ -1,8 +1,8 @@
-"""What comes for one worker from its servers: flags, and the parcels that they stand for.
+"""What comes for one worker from its servers: flags, and the parcels that they announce.
 
-expected, no flag yet     kept in mind, fetched as soon as its flag comes
-flag, not expected yet    kept in mind, fetched as soon as it is expected
-both                      asked for, a little at a time, and read into its place
+expected, no flag yet     remembered, fetched as soon as its flag comes
+flag, not expected yet    remembered, fetched as soon as it is expected
+both                      requested, a few at a time, and read into its array
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mlcd.sync.errors import StoreLost
-from mlcd.sync.resp import Flow, Reply
 from mlcd.sync.store import PIECE, RESULT, Bytes
-from mlcd.sync.times import DL_GRAD, DL_SHARD, Meter
+from mlcd.sync.timing import DL_GRAD, DL_SHARD, OverlapTimer
+from mlcd.sync.valkey.connection import Pipeline, Reply
 
 FLAG = struct.Struct("<B?QI")  # kind, whether the parcel follows, number, source
 LIFETIME_S = 6 * 3600  # of what killed workers leave
@@ -30,33 +30,35 @@ Parcel = tuple[int, int, int]  # kind, number, source
 class Server:
     """The connections to one server, and what is to come from it."""
 
-    up: Flow
-    down: Flow
-    bell: Flow
+    upload: Pipeline
+    download: Pipeline
+    flags: Pipeline
     last_flag: bytes = b"0"
     wanted: deque[Parcel] = field(default_factory=deque)  # they are there, and not asked for yet
     asked_bytes: int = 0
 
 
-class Arrivals:
-    """One worker's parcels on their way to it."""
+class Inbox:
+    """The parcels on their way to one worker."""
 
-    def __init__(self, servers: Sequence[Server], keys: str, rank: int, position: int, meter: Meter) -> None:
-        self._servers, self._keys, self._me = servers, keys, rank
-        self._meter = meter
+    def __init__(
+        self, servers: Sequence[Server], keys: str, rank: int, position: int, timer: OverlapTimer
+    ) -> None:
+        self._servers, self._keys, self._rank = servers, keys, rank
+        self._timer = timer
         self._places: dict[Parcel, Bytes] = {}
         self._flagged: dict[Parcel, bytes | None] = {}  # not expected yet; None: to be fetched
         self._here: set[Parcel] = set()
         self._newest = {PIECE: position - 1, RESULT: position - 1}  # taken of each kind
         for server in servers:
-            self._listen(server)
+            self._wait_for_flags(server)
 
-    def home(self, rank: int) -> Server:
-        """The server of all that a worker aggregates."""
+    def server_of(self, rank: int) -> Server:
+        """The server that holds what a worker aggregates."""
         return self._servers[rank % len(self._servers)]
 
     def expect(self, parcel: Parcel, place: Bytes) -> None:
-        """Have it put there, when it comes or now; it may be expected already."""
+        """Read this parcel into that array, now or when it comes; it may be expected already."""
         if parcel not in self._places:
             self._places[parcel] = place
             if parcel in self._flagged:
@@ -72,17 +74,17 @@ class Arrivals:
         self._newest[parcel[0]] = max(self._newest[parcel[0]], parcel[1] - 1)
         return self._places.pop(parcel)
 
-    def _listen(self, server: Server) -> None:
-        """Sleep in the server until flags come."""
-        inbox = f"{self._keys}:inbox:{self._me}"
-        server.bell.ask(
+    def _wait_for_flags(self, server: Server) -> None:
+        """Ask the server to answer when flags come."""
+        inbox = f"{self._keys}:inbox:{self._rank}"
+        server.flags.ask(
             *("XREAD", "COUNT", 1000, "BLOCK", 0, "STREAMS", inbox, server.last_flag),
-            then=lambda found: self._heard(server, found),
+            then=lambda found: self._flags_came(server, found),
         )
 
-    def _heard(self, server: Server, found: Reply) -> None:
+    def _flags_came(self, server: Server, found: Reply) -> None:
         if server.last_flag == b"0":
-            server.bell.ask("EXPIRE", f"{self._keys}:inbox:{self._me}", LIFETIME_S)
+            server.flags.ask("EXPIRE", f"{self._keys}:inbox:{self._rank}", LIFETIME_S)
         for entry, (_, flag) in found[0][1]:
             server.last_flag = entry
             kind, inline, number, source = FLAG.unpack_from(flag)
@@ -91,7 +93,7 @@ class Arrivals:
                 self._fetch(parcel, content)
             elif number > self._newest[kind]:
                 self._flagged[parcel] = content
-        self._listen(server)
+        self._wait_for_flags(server)
 
     def _fetch(self, parcel: Parcel, inline: bytes | None) -> None:
         if inline is not None:
@@ -99,7 +101,7 @@ class Arrivals:
             self._here.add(parcel)
             return
         kind, _, source = parcel
-        server = self.home(self._me if kind == PIECE else source)
+        server = self.server_of(self._rank if kind == PIECE else source)
         server.wanted.append(parcel)
         self._ask_for_wanted(server)
 
@@ -109,21 +111,23 @@ class Arrivals:
 
     def _ask_for(self, server: Server, parcel: Parcel) -> None:
         kind, number, source = parcel
-        key = f"piece:{number}:{source}:{self._me}" if kind == PIECE else f"result:{number}:{source}"
+        key = f"piece:{number}:{source}:{self._rank}" if kind == PIECE else f"result:{number}:{source}"
         place = self._places[parcel]
-        self._meter.begin(DL_SHARD if kind == PIECE else DL_GRAD)
+        self._timer.begin(DL_SHARD if kind == PIECE else DL_GRAD)
         server.asked_bytes += place.nbytes
-        server.down.ask(
-            *("GET", f"{self._keys}:{key}"), into=place, then=lambda value: self._come(server, parcel, value)
+        server.download.ask(
+            *("GET", f"{self._keys}:{key}"),
+            into=place,
+            then=lambda value: self._arrived(server, parcel, value),
         )
 
-    def _come(self, server: Server, parcel: Parcel, value: Reply) -> None:
+    def _arrived(self, server: Server, parcel: Parcel, value: Reply) -> None:
         if value is None:
             raise StoreLost(
-                f"A parcel is gone from the parameter store at {server.down.name}.",
+                f"A parcel is missing in the parameter store at {server.download.name}.",
                 "Either the store was emptied, or a newer generation has begun.",
             )
-        self._meter.end(DL_SHARD if parcel[0] == PIECE else DL_GRAD)
+        self._timer.end(DL_SHARD if parcel[0] == PIECE else DL_GRAD)
         server.asked_bytes -= self._places[parcel].nbytes
         self._here.add(parcel)
         self._ask_for_wanted(server)

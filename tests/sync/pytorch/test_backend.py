@@ -63,7 +63,7 @@ def test_an_ordinary_program_learns_the_same_as_one_process_with_the_same_batch(
 
 
 def test_torchs_own_keys_are_shared(store_url: str, group_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mlcd.sync.torch_store import shared_store
+    from mlcd.sync.pytorch.store import shared_store
 
     monkeypatch.setenv("MLCD_SYNC_URL", store_url)
     monkeypatch.setenv("MLCD_SYNC_GENERATION", str(os.getpid()))
@@ -127,7 +127,7 @@ def test_a_worker_killed_in_the_backward_pass_is_named_where_the_others_wait(
 
 
 def on_all(url: str, name: str, work: Callable[[Any], Any], world_size: int = 2) -> list[Any]:
-    from mlcd.sync.torch_backend import StoreProcessGroup
+    from mlcd.sync.pytorch.backend import StoreProcessGroup
 
     def one(rank: int) -> Any:
         group = StoreProcessGroup(join(url, rank, world_size, name=name, timeout_s=60.0), name)
@@ -207,7 +207,7 @@ def test_sending_to_one_worker_is_refused_with_the_reason(servers: Servers, grou
 
 
 def test_an_error_is_raised_where_the_program_waits(servers: Servers, group_name: str) -> None:
-    from mlcd.sync.torch_backend import StoreProcessGroup
+    from mlcd.sync.pytorch.backend import StoreProcessGroup
 
     group = StoreProcessGroup(join(servers.url, 0, 2, name=group_name, timeout_s=0.5), group_name)
     work = group.allreduce([torch.ones(3)])

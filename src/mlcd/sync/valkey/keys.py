@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mlcd.sync.resp import Connection
+from mlcd.sync.valkey.connection import Connection
 
 
 def key_root(task: str, group: str = "") -> str:
@@ -14,7 +14,7 @@ def key_root(task: str, group: str = "") -> str:
 
 
 def remove_task(url: str, task: str) -> None:
-    """Remove all that a task has left on the servers of a URL; quiet where there is nothing."""
+    """Remove all that a task has left on the servers of a URL; no error where there is nothing."""
     for each in url.split(","):
         remove_keys(each.strip(), key_root(task))
 

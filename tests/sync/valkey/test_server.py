@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from mlcd.sync import StoreLost, start_servers
-from mlcd.sync.flows import Flows
-from mlcd.sync.resp import Connection, Flow
 from mlcd.sync.store import as_bytes
+from mlcd.sync.valkey.connection import Connection, Pipeline
+from mlcd.sync.valkey.selector import PipelineSelector
 
 
 def test_servers_have_a_password_a_limit_and_no_disk() -> None:
@@ -79,24 +79,24 @@ def test_large_values_travel_between_arrays() -> None:
     import numpy as np
 
     with start_servers() as servers:
-        flow = Flow(servers.url)
-        flows = Flows([flow])
+        pipeline = Pipeline(servers.url)
+        pipelines = PipelineSelector([pipeline])
         sent = np.random.default_rng(0).random(300_000)
-        flow.ask("SET", "large", as_bytes(sent))
-        flow.ask("SET", "small", as_bytes(sent[:3]))
+        pipeline.ask("SET", "large", as_bytes(sent))
+        pipeline.ask("SET", "small", as_bytes(sent[:3]))
         got, few = np.zeros(300_000), np.zeros(3)
         found: list[Any] = []
-        flow.ask("GET", "large", into=as_bytes(got), then=found.append)
-        flow.ask("GET", "none", into=as_bytes(got), then=found.append)
-        flow.ask("GET", "small", into=as_bytes(few), then=found.append)
-        flow.ask("MGET", "none", "small", then=found.append)
+        pipeline.ask("GET", "large", into=as_bytes(got), then=found.append)
+        pipeline.ask("GET", "none", into=as_bytes(got), then=found.append)
+        pipeline.ask("GET", "small", into=as_bytes(few), then=found.append)
+        pipeline.ask("MGET", "none", "small", then=found.append)
         while len(found) < 4:
-            assert flows.turn(60)
+            assert pipelines.poll(60)
         np.testing.assert_array_equal(got, sent)
         np.testing.assert_array_equal(few, sent[:3])
         assert found[1] is None
         assert found[3] == [None, sent[:3].tobytes()]
-        flows.close()
+        pipelines.close()
 
 
 def test_servers_answer_at_their_sockets_in_the_file_system() -> None:

@@ -1,7 +1,8 @@
-"""Connections to Redis or Valkey that never block, and move large values without copying them.
+"""Connections to Redis or Valkey that move large values without copying them.
 
-Values are sent from the caller's memory and received into it. What is queued goes out as fast as the network takes it, and
-every reply is handed to whoever asked for it, in their order. Connection waits for each reply, for all that is not urgent.
+A Pipeline never blocks: commands are queued and sent as fast as the network takes them, values are sent from the caller's
+memory and received into it, and each reply goes to the handler of its command, in order. A Connection sends one command and
+waits for its reply.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from mlcd.errors import UserError
-from mlcd.sync.commands import Argument, Writer
 from mlcd.sync.errors import StoreFull, StoreLost, SyncError
 from mlcd.sync.store import Bytes
+from mlcd.sync.valkey.commands import Argument, Writer
 
 Reply = Any  # bytes, int, None, or a list of replies
 Handler = Callable[[Reply], None]
 Reading = Generator[None, None, Any]  # goes on when there is more to read
 
-PATIENCE_S = 60.0  # with a server that does not answer
+SERVER_TIMEOUT_S = 60.0  # with a server that does not answer
 _SMALL = 4096  # bytes read ahead when looking for the head of a reply
 _WORTH_WAKING = 64 << 10  # bytes that have come; more would bound the window of the connection
 _MOST_PARTS = 512  # of one call of sendmsg; the kernel takes 1024
@@ -33,37 +34,39 @@ _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Connection:
-    """One connection to one server, for one question at a time."""
+    """One connection to one server, for one command at a time."""
 
-    def __init__(self, url: str, timeout_s: float = PATIENCE_S) -> None:
-        self._flow = Flow(url, timeout_s)
+    def __init__(self, url: str, timeout_s: float = SERVER_TIMEOUT_S) -> None:
+        self._pipeline = Pipeline(url, timeout_s)
         self._timeout_s = timeout_s
 
     def ask(self, *arguments: Argument) -> Reply:
         """Send a command and give its reply."""
         replies: list[Reply] = []
-        self._flow.ask(*arguments, then=replies.append)
+        self._pipeline.ask(*arguments, then=replies.append)
         while not replies:
-            self._flow.send()
+            self._pipeline.send()
             self._await()
-            self._flow.receive()
+            self._pipeline.receive()
         return replies[0]
 
     def close(self) -> None:
-        """Hang up; twice is quiet."""
-        self._flow.socket.close()
+        """Close it; twice is harmless."""
+        self._pipeline.socket.close()
 
     def _await(self) -> None:
         poll = select.poll()
-        poll.register(self._flow.socket, select.POLLIN | (select.POLLOUT if self._flow.sending else 0))
+        poll.register(
+            self._pipeline.socket, select.POLLIN | (select.POLLOUT if self._pipeline.sending else 0)
+        )
         if not poll.poll(self._timeout_s * 1000):
-            raise _lost(self._flow.name, TimeoutError("timed out"))
+            raise _lost(self._pipeline.name, TimeoutError("timed out"))
 
 
-class Flow:
-    """One connection."""
+class Pipeline:
+    """One connection that never blocks, with any number of commands under way."""
 
-    def __init__(self, url: str, timeout_s: float = PATIENCE_S) -> None:
+    def __init__(self, url: str, timeout_s: float = SERVER_TIMEOUT_S) -> None:
         self.name, self.socket = _connect(url, timeout_s)
         self._writer = Writer()
         self._parts: deque[memoryview] = deque()  # on their way out
@@ -204,14 +207,14 @@ class Flow:
             except OSError as error:
                 raise _lost(self.name, error) from error
             if not count:
-                raise _lost(self.name, ConnectionResetError("it hung up"))
+                raise _lost(self.name, ConnectionResetError("it closed the connection"))
             return count
 
 
 def _connect(url: str, timeout_s: float) -> tuple[str, socket.socket]:
     address = urlsplit(url)
     if not address.hostname:
-        raise UserError("The URL of the parameter store names no host.", "Use redis://[:PASSWORD@]HOST:PORT.")
+        raise UserError("The URL of the parameter store has no host.", "Use redis://[:PASSWORD@]HOST:PORT.")
     host, port = address.hostname, address.port or 6379
     try:
         plain = _opened(host, port, address.query, timeout_s)
@@ -247,7 +250,7 @@ def _ask_proxy(plain: socket.socket, place: str) -> None:
     while not head.endswith(b"\r\n\r\n"):
         byte = plain.recv(1)
         if not byte:
-            raise ConnectionResetError("the function's proxy hung up")
+            raise ConnectionResetError("the function's proxy closed the connection")
         head += byte
     if head.split(b" ", 2)[1:2] != [b"200"]:
         raise ConnectionRefusedError(head.partition(b"\r\n")[0].decode("latin-1"))
@@ -257,7 +260,7 @@ def _lost(name: str, error: OSError) -> StoreLost:
     """What a broken connection is reported as."""
     return StoreLost(
         f"The parameter store at {name} cannot be reached: {error}.",
-        "Start it again, then a new generation of workers.",
+        "Restart it, then start a new generation of workers.",
     )
 
 
@@ -269,5 +272,5 @@ def _refused(name: str, message: str) -> SyncError:
             "Give it more memory, or spread the shards over more servers.",
         )
     if message.startswith(("LOADING", "READONLY", "MASTERDOWN")):
-        return StoreLost(f"The parameter store at {name} does not serve: {message}.")
+        return StoreLost(f"The parameter store at {name} is not ready: {message}.")
     return SyncError(f"The parameter store at {name} refused: {message}.")

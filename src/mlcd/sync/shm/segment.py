@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlcd.sync.errors import StoreFull, SyncError
-from mlcd.sync.store import LINE, SLOTS, Bytes, whole_lines
+from mlcd.sync.store import CACHE_LINE_BYTES, SLOTS, Bytes, round_up_to_cache_lines
 
 _HEADER = struct.Struct("<8sQQ")
 _MAGIC = b"mlcdshm1"
@@ -46,7 +46,9 @@ class Segment:
             "results": (world_size, SLOTS, parcel_bytes),
         }
         header = _HEADER.pack(_MAGIC, world_size, parcel_bytes)
-        total = LINE + sum(whole_lines(int(np.prod(shape))) for shape in shapes.values())
+        total = CACHE_LINE_BYTES + sum(
+            round_up_to_cache_lines(int(np.prod(shape))) for shape in shapes.values()
+        )
         parts = _cut(_mapped(path, header, total), shapes)
         self.sent: npt.NDArray[np.uint64] = parts["sent"].view(np.uint64)[..., 0]
         self.published: npt.NDArray[np.uint64] = parts["published"].view(np.uint64)[..., 0]
@@ -76,11 +78,11 @@ def new_file(path: Path, header: bytes, total: int) -> None:
 
 
 def _cut(whole: Bytes, shapes: dict[str, tuple[int, ...]]) -> dict[str, Bytes]:
-    parts, start = {}, LINE
+    parts, start = {}, CACHE_LINE_BYTES
     for name, shape in shapes.items():
         size = int(np.prod(shape))
         parts[name] = whole[start : start + size].reshape(shape)
-        start += whole_lines(size)
+        start += round_up_to_cache_lines(size)
     return parts
 
 
@@ -92,7 +94,7 @@ def _mapped(path: Path, header: bytes, total: int) -> Bytes:
     memory = map_file(path, total)
     if memory[: len(header)].tobytes() != header:
         raise SyncError(
-            f"The shared memory {path} was made for other workers.", "Take another name or generation."
+            f"The shared memory {path} belongs to other workers.", "Use another name or generation."
         )
     return memory
 

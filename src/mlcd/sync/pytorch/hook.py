@@ -28,8 +28,7 @@ def _wrap_init(init: Any) -> Any:
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        from mlcd.sync import torch_backend  # noqa: F401  # registers itself
-        from mlcd.sync.torch_store import shared_store
+        from mlcd.sync.pytorch.store import shared_store
 
         workers = world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE", 1))
         number = rank if rank >= 0 else int(os.environ.get("RANK", 0))

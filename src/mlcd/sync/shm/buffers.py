@@ -11,9 +11,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mlcd.sync.rounds import Array
-from mlcd.sync.segment import map_file, new_file
-from mlcd.sync.store import Bytes, Member, whole_lines
+from mlcd.sync.sharding import Array
+from mlcd.sync.shm.segment import map_file, new_file
+from mlcd.sync.store import Bytes, Member, round_up_to_cache_lines
 
 
 class SharedBuffers:
@@ -27,7 +27,7 @@ class SharedBuffers:
     def allocate(self, size: int) -> Bytes:
         """So many bytes of shared memory, zero."""
         path = self._path(self._member.rank, len(self._own))
-        total = whole_lines(max(1, size))
+        total = round_up_to_cache_lines(max(1, size))
         new_file(path, b"", total)
         self._own.append(map_file(path, total))
         return self._own[-1][:size]

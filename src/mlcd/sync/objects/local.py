@@ -74,7 +74,7 @@ class LocalObjects:
     def _path(self, key: str) -> Path:
         parts = key.split("/")
         if not key or any(part in ("", ".", "..") for part in parts) or parts[0] == _OWN:
-            raise UserError(f"'{key}' is no key of an object.", "Use names with slashes between them.")
+            raise UserError(f"'{key}' is not a valid object key.", "Use names with slashes between them.")
         return self._folder.joinpath(*parts)
 
     def _readable(self, key: str, most: int | None) -> Path:

@@ -34,7 +34,7 @@ class ObjectStore(Protocol):
         """Whether there is such an object."""
 
     def delete(self, key: str) -> None:
-        """Remove an object; quiet where there is none."""
+        """Remove an object; no error where there is none."""
 
     def upload(self, path: Path, key: str) -> None:
         """Write a file's content as an object."""
@@ -47,11 +47,11 @@ def open_object_store(url: str) -> ObjectStore:
     """The store of a URL: file:///folder or s3://bucket/prefix, whose endpoint and keys are in AWS_* as everywhere."""
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.path:
-        from mlcd.sync.objects_local import LocalObjects
+        from mlcd.sync.objects.local import LocalObjects
 
         return LocalObjects(Path(unquote(parts.path)))
     if parts.scheme == "s3" and parts.netloc:
-        from mlcd.sync.objects_s3 import S3Objects
+        from mlcd.sync.objects.s3 import S3Objects
 
         return S3Objects(url)
-    raise UserError(f"'{url}' is no object store.", "Use file:///FOLDER or s3://BUCKET/PREFIX.")
+    raise UserError(f"'{url}' is not an object store.", "Use file:///FOLDER or s3://BUCKET/PREFIX.")

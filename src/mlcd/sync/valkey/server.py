@@ -1,4 +1,4 @@
-"""Valkey servers that live as long as their owner: started on demand, without root, nothing kept on disk."""
+"""Valkey servers that end with the process that started them: no root needed, nothing kept on disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from mlcd.errors import MissingExtraError
 from mlcd.sync.errors import StoreLost
-from mlcd.sync.resp import Connection
+from mlcd.sync.valkey.connection import Connection
 
 DEFAULT_MEMORY_MB = 1024
 _START_TIMEOUT_S = 60.0
@@ -49,7 +49,7 @@ class Servers:
         )
 
     def stop(self) -> None:
-        """End them; twice is quiet."""
+        """End them; twice is harmless."""
         for process in self.processes:
             process.terminate()
         for process in self.processes:
@@ -111,15 +111,15 @@ def _start(
         f'unixsocket "{folder}/{port}.sock"\nunixsocketperm 700\n'
     )
     begun: Queue[subprocess.Popen[bytes] | OSError] = Queue()
-    Thread(target=_keep, args=(binary, folder / f"{port}.log", begun), daemon=True).start()
+    Thread(target=_run, args=(binary, folder / f"{port}.log", begun), daemon=True).start()
     process = begun.get()
     if isinstance(process, OSError):
         raise process
-    _feed(process.stdin, settings)
+    _write_settings(process.stdin, settings)
     return process
 
 
-def _keep(binary: Path, log_path: Path, begun: Queue[subprocess.Popen[bytes] | OSError]) -> None:
+def _run(binary: Path, log_path: Path, begun: Queue[subprocess.Popen[bytes] | OSError]) -> None:
     try:
         with log_path.open("wb") as log:
             process = subprocess.Popen(
@@ -140,7 +140,7 @@ def _keep(binary: Path, log_path: Path, begun: Queue[subprocess.Popen[bytes] | O
     process.wait()
 
 
-def _feed(pipe: IO[bytes] | None, settings: str) -> None:
+def _write_settings(pipe: IO[bytes] | None, settings: str) -> None:
     assert pipe is not None
     with contextlib.suppress(BrokenPipeError), pipe:
         pipe.write(settings.encode())

@@ -1,4 +1,4 @@
-"""The few small values that torch and mlcd's worker share between ranks, kept where the gradients pass."""
+"""torch's key-value store on the server that carries the gradients; torch and mlcd.worker keep a few small values in it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 import torch.distributed
 
-from mlcd.sync.keys import key_root
-from mlcd.sync.resp import Connection
-from mlcd.sync.shm import shared_folder
+from mlcd.sync.shm.store import shared_folder
+from mlcd.sync.valkey.connection import Connection
+from mlcd.sync.valkey.keys import key_root
 
 _dist: Any = torch.distributed  # whose stores are there, though not declared
 _Store: Any = _dist.Store
 _kept: list[Any] = []  # torch holds on to its own half of a store only
-_LOOK_S = 0.05  # between two looks for a key that is not there yet
+_POLL_S = 0.05  # between two checks for a key that is not there yet
 _LIFETIME_S = 7 * 24 * 3600  # of what nobody removes
 
 
@@ -69,8 +69,8 @@ class ValkeyKeys(_Store):  # type: ignore[misc]  # torch has its signatures wron
         until = time.monotonic() + (timeout or self._timeout).total_seconds()
         while not self.check(keys):
             if time.monotonic() > until:
-                raise RuntimeError(f"Nobody has set {', '.join(keys)}.")
-            time.sleep(_LOOK_S)
+                raise RuntimeError(f"No worker has set {', '.join(keys)}.")
+            time.sleep(_POLL_S)
 
     def delete_key(self, key: str) -> bool:
         return bool(self._ask("DEL", self._prefix + key))

@@ -2,8 +2,7 @@
 
     torch.distributed.init_process_group("mlcd")        where MLCD_SYNC_URL, RANK and WORLD_SIZE are set
 
-A program that says nothing of it, or asks for gloo, gets it too: hook_process_groups() is called by the bundle's
-sitecustomize when the program imports torch.distributed and MLCD_SYNC_URL is set.
+A program that names no backend, or names gloo, gets it too (see mlcd.sync.pytorch.hook).
 
 Operations run one after the other in a thread of their own, so that the gradients of the last layers travel while those of
 the first are still computed. Tensors on the processor are reduced where they lie; others, and bfloat16, go through a copy.
@@ -27,17 +26,17 @@ import torch.distributed as dist
 
 from mlcd.errors import UserError
 from mlcd.sync.group import Group, join
-from mlcd.sync.rounds import Array
-from mlcd.sync.torch_works import (
+from mlcd.sync.pytorch.work import (
     Work,
     as_array,
     as_list,
     operation,
     outcome,
     result_or_raise,
-    run_all,
+    run_queue,
     write_back,
 )
+from mlcd.sync.sharding import Array
 
 _ProcessGroup: Any = dist.ProcessGroup
 _NAME = "mlcd"
@@ -46,7 +45,7 @@ _NOT_SENT = "The backend 'mlcd' has no {}: workers do not reach each other."
 
 
 class StoreProcessGroup(_ProcessGroup):  # type: ignore[misc]  # torch has its signatures wrong for subclasses
-    """A process group whose workers meet in a parameter store."""
+    """A process group whose workers exchange tensors through a parameter store."""
 
     def __init__(self, group: Group, name: str) -> None:
         super().__init__(group.rank, group.world_size)
@@ -54,7 +53,7 @@ class StoreProcessGroup(_ProcessGroup):  # type: ignore[misc]  # torch has its s
         self._name = name
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(
-            target=run_all, args=(self._queue,), name=f"mlcd-sync-{name}", daemon=True
+            target=run_queue, args=(self._queue,), name=f"mlcd-sync-{name}", daemon=True
         )
         self._thread.start()
         _OPEN.add(self)
@@ -182,7 +181,7 @@ class StoreProcessGroup(_ProcessGroup):  # type: ignore[misc]  # torch has its s
             write_back(output, self.group.reduce_scatter(stacked, op))
 
     def _later(self, run: Callable[[], None], result: Any) -> Any:
-        """Queue an operation, and give the work that torch waits for."""
+        """Queue an operation; returns the Work that torch waits for."""
         ended: torch.futures.Future[Any] = torch.futures.Future()
         work = Work(ended.then(result_or_raise))
         self._queue.put(lambda: ended.set_result(outcome(run, result)))

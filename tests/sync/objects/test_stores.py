@@ -19,7 +19,7 @@ from mlcd.sync import (
     ObjectTooLarge,
     open_object_store,
 )
-from mlcd.sync.objects_s3 import S3Objects
+from mlcd.sync.objects.s3 import S3Objects
 
 boto3 = pytest.importorskip("boto3")
 moto = pytest.importorskip("moto.server")
