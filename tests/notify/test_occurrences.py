@@ -74,5 +74,5 @@ def test_a_loss_that_is_nan_is_told_once_of_each_attempt() -> None:
     (again,) = told(live=replace(lost, samples=live.samples + 1))
     (next_attempt,) = told(live=replace(lost, task_id="t2"))
     assert first.occasion is Occasion.NAN
-    assert first.message == "char-rnn: loss is nan; the training goes on"
+    assert first.message == "char-rnn: loss is nan; the training continues"
     assert first.key == again.key != next_attempt.key

@@ -1,4 +1,4 @@
-"""Telling people what happens to a job: by webhook, Slack-compatible webhook and e-mail."""
+"""Notifies people of what happens to a job: by webhook, Slack-compatible webhook and e-mail."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Connections to addresses that others have named: http and https only, no redirects, and where it matters
-only to hosts of the public internet. The address that was looked up and judged is the one that is connected to.
+"""HTTP requests to addresses that users give: http and https only, no redirects and, for jobs of accounts, only hosts of
+the public internet. The address that was looked up and checked is the one that is connected to.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mlcd.errors import UserError
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")  # IPv4 addresses behind a translator
 _GLOBAL_IPV6 = ipaddress.IPv6Network("2000::/3")  # all that has ever been given out to the public
 _DOCUMENTS = ipaddress.IPv6Network("3fff::/20")  # examples in books, RFC 9637
-_INSIDE = (  # what looks public, and is the inside of a cloud
+_INSIDE = (  # look public, but belong to the inside of a cloud
     ipaddress.IPv4Network("168.63.129.16/32"),  # Azure
     ipaddress.IPv4Network("192.0.0.0/24"),  # of protocols, RFC 6890; Oracle
 )
@@ -27,28 +27,28 @@ MOST_ANSWER_BYTES = 64 * 1024  # of an answer nothing but its status matters
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server said."""
+    """The answer of a server."""
 
     status: int
     reason: str
 
     @property
     def good(self) -> bool:
-        """Whether it took what was sent."""
+        """Whether the server accepted the request."""
         return 200 <= self.status < 300
 
     @property
-    def passing(self) -> bool:
-        """Whether trying again may help."""
+    def temporary(self) -> bool:
+        """Whether a retry may help."""
         return self.status == 429 or self.status >= 500
 
 
 class SentWithoutAnswerError(Exception):
-    """It was sent, and nothing came back: it may have arrived."""
+    """The request was sent, and no answer came: it may have arrived."""
 
 
 def post(url: str, body: bytes, headers: dict[str, str], timeout_seconds: float, anywhere: bool) -> Answer:
-    """Send it once. OSError: it was not sent; SentWithoutAnswerError: it may have been."""
+    """Send one POST request. OSError: it was not sent; SentWithoutAnswerError: it may have arrived."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
     raw = socket.create_connection(_place(host, port, anywhere), timeout_seconds)
@@ -77,9 +77,9 @@ def _exchange(
 
 
 def refuse_plainly_private(url: str) -> None:
-    """Raise UserError if a URL names an address of this network as it stands there.
+    """Raise UserError if the URL itself contains a private address.
 
-    What a name stands for is judged when it is connected to, not here: it may be another address by then.
+    A host name is checked when it is connected to, not here: it may have another address by then.
     """
     host = (urlsplit(url).hostname or "").rstrip(".")
     try:
@@ -102,8 +102,8 @@ def _place(host: str, port: int, anywhere: bool) -> tuple[str, int]:
 
 def _private(host: str) -> UserError:
     return UserError(
-        f"'{host}' is an address of this network, which jobs of accounts may not have asked.",
-        "An admin may allow it: allow_private in the settings of [notify].",
+        f"'{host}' is an address of this network; jobs of accounts may only notify public addresses.",
+        "An admin can allow it: set allow_private in [notify].",
     )
 
 

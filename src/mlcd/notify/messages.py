@@ -1,4 +1,4 @@
-"""What people are told, as each channel takes it. No secret and no log is in it."""
+"""A message in the format of each channel. It contains no secret and no log."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mlcd.notify.occurrences import Occurrence
 
 @dataclass(frozen=True)
 class Message:
-    """One thing to tell, with the job as it stands."""
+    """One notification, with the state of the job."""
 
     occurrence: Occurrence
     record: JobRecord
     live: Live | None
     spent_usd: float
-    at: float  # on the wall's clock
+    at: float  # seconds since the epoch
     delivery: str  # the same for the same message to the same target
     link: str = ""
 
@@ -33,7 +33,7 @@ class Message:
 
 
 def as_json(message: Message) -> bytes:
-    """What a webhook is sent."""
+    """The body for a webhook."""
     record = message.record
     live = message.live if record.state.active else None
     data: dict[str, Any] = {
@@ -60,14 +60,14 @@ def as_json(message: Message) -> bytes:
 
 
 def as_slack(message: Message) -> bytes:
-    """What Slack's incoming webhooks take, and those that follow them."""
+    """The body for Slack's incoming webhooks and compatible ones."""
     lines = [_escaped(message.text), f"`{_escaped(message.record.id)}` is {message.record.state}"]
     lines += [message.link] if message.link else []
     return json.dumps({"text": "\n".join(lines)}).encode()
 
 
 def as_email(message: Message, sender: str, to: str) -> EmailMessage:
-    """A plain text."""
+    """A plain-text mail."""
     mail = EmailMessage()
     mail["From"], mail["To"] = sender, to
     mail["Subject"] = " ".join(message.text.split())[:200]

@@ -1,4 +1,4 @@
-"""Looks at a job and tells each target of each thing at most once, whoever drove the job before."""
+"""Notifies each target of each event of a job at most once, also when another controller takes over."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from mlcd.core.live import Live
 from mlcd.core.notices import Occasion
 from mlcd.core.records import JobRecord
 from mlcd.errors import UserError
-from mlcd.notify.delivery import NotDeliveredError, deliver
 from mlcd.notify.messages import Message
 from mlcd.notify.occurrences import Occurrence, occurrences
+from mlcd.notify.send import NotSentError, send
 from mlcd.notify.targets import Target, targets_of
 from mlcd.settings import NotifySettings, Settings
 from mlcd.store import Store
 
-LOOKS_AT_RISK = 3  # in a row: a forecast that was bad for a moment is no reason to wake anyone
+LOOKS_AT_RISK = 3  # in a row: a forecast that is late for a moment is no reason to notify anyone
 
 
 def open_notifier(
     store: Store, settings: Settings, record: JobRecord, secrets: Mapping[str, str]
 ) -> Notifier | None:
-    """The notifier of a job; None: nobody wants to be told. Who cannot be told is named in a warning."""
+    """The notifier of a job; None: there is nobody to notify. A target that cannot be used becomes a warning."""
     targets = []
     for found in targets_of(settings.notify, record, secrets):
         if isinstance(found, Target):
@@ -36,7 +36,7 @@ def open_notifier(
 
 
 class Notifier:
-    """An observer: looked through from a thread of its own, so it may take its time."""
+    """An observer, called from a thread of its own, so it may take its time."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Notifier:
         settings: NotifySettings,
         job_id: str,
         targets: list[Target],
-        send: Callable[[NotifySettings, Target, Message], None] = deliver,
+        send: Callable[[NotifySettings, Target, Message], None] = send,
         hidden: str = "",
     ) -> None:
         self._store = store
@@ -52,12 +52,12 @@ class Notifier:
         self._job_id = job_id
         self._targets = targets
         self._send = send
-        self._hidden = hidden  # a path that is not told
-        self._told: set[tuple[str, str]] = set()  # spares the store a question
+        self._hidden = hidden  # a path that messages must not show
+        self._sent: set[tuple[str, str]] = set()  # saves a query of the store
         self._looks_at_risk = 0
 
     def look(self) -> None:
-        """Tell what is new."""
+        """Notify of what is new."""
         record, live = self._store.job(self._job_id), self._store.live(self._job_id)
         if self._hidden:
             record = replace(record, error=record.error.replace(self._hidden, "$MLCD_HOME"))
@@ -65,7 +65,7 @@ class Notifier:
         for occurrence in self._steady(occurrences(record, live, spent_usd)):
             for target in self._targets:
                 if occurrence.occasion in target.occasions:
-                    self._tell(target, occurrence, record, live, spent_usd)
+                    self._notify(target, occurrence, record, live, spent_usd)
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -76,23 +76,23 @@ class Notifier:
         sure = self._looks_at_risk >= LOOKS_AT_RISK
         return [each for each in found if sure or each.occasion is not Occasion.DEADLINE]
 
-    def _tell(
+    def _notify(
         self, target: Target, occurrence: Occurrence, record: JobRecord, live: Live | None, spent_usd: float
     ) -> None:
-        """Write down that they are told, then tell them: a kill in between costs a message, never doubles one."""
+        """Record the notification, then send it: a kill in between loses a message and never sends it twice."""
         data = {"event": occurrence.occasion.value, "key": occurrence.key, "to": target.name}
         mark = (target.name, f"{occurrence.occasion}/{occurrence.key}")
-        if mark in self._told:
+        if mark in self._sent:
             return
-        self._told.add(mark)
-        words = f"Telling {target.name}: {occurrence.occasion}"
+        self._sent.add(mark)
+        words = f"Notifying {target.name}: {occurrence.occasion}"
         if self._store.add_event_once(self._job_id, time.time(), "notice", words, data) is None:
             return
         message = self._message(target, occurrence, record, live, spent_usd)
         try:
             self._send(self._settings, target, message)
-        except (NotDeliveredError, UserError) as error:
-            words = f"{target.name} was not told of '{occurrence.occasion}': {error}"
+        except (NotSentError, UserError) as error:
+            words = f"Could not notify {target.name} of '{occurrence.occasion}': {error}"
             self._store.add_event_once(self._job_id, time.time(), "warning", words, data)
 
     def _message(

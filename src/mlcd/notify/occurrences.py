@@ -1,4 +1,4 @@
-"""What there is to tell of a job as it stands. Pure: the same job, the same answer."""
+"""What is worth a notification in the present state of a job. Pure: the same job gives the same answer."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _ENDS = {
 
 @dataclass(frozen=True)
 class Occurrence:
-    """Something to tell, once."""
+    """Something to notify of, once."""
 
     occasion: Occasion
-    key: str  # the same for the same thing, whoever looks: a second failure is another thing than the first
+    key: str  # identifies it: a second failure has another key than the first
     message: str  # in one line
 
 
 def occurrences(record: JobRecord, live: Live | None, spent_usd: float) -> list[Occurrence]:
-    """All that is worth telling now; what was told before is the caller's to know."""
+    """All that is worth a notification now; the caller knows what was sent before."""
     found = (
         _end(record, spent_usd),
         _budget(record, spent_usd),
@@ -76,25 +76,25 @@ def _deadline(record: JobRecord, live: Live | None) -> Occurrence | None:
 
 
 def _hang(record: JobRecord, live: Live | None) -> Occurrence | None:
-    """A training at work that makes no step, and is to be started again before long."""
+    """A training that makes no step and will soon be restarted."""
     if record.state is not JobState.TRAINING or live is None or live.hang_seconds is None:
         return None
     if live.no_step_seconds < HANG_SHARE * live.hang_seconds:
         return None
     since = f"{record.job.name} has made no step for {show_duration(live.no_step_seconds)}"
-    until = f"it is started again after {show_duration(live.hang_seconds)} without a sign of life"
+    until = f"mlcd restarts it after {show_duration(live.hang_seconds)} without one"
     return Occurrence(Occasion.HANG, f"{live.task_id}/{live.samples:.0f}", f"{since}; {until}")
 
 
 def _nan(record: JobRecord, live: Live | None) -> Occurrence | None:
-    """A loss that is nan or infinite, told once of each attempt, also where that has ended."""
+    """A loss that is nan or infinite, once for each attempt, also after its end."""
     if live is None or not live.nan_loss:
         return None
     value = live.metrics.get(live.nan_loss, nan)
-    course = "is stopped" if record.job.on_nan is OnNan.STOP else "goes on"
+    course = "stops" if record.job.on_nan is OnNan.STOP else "continues"
     message = f"{record.job.name}: {live.nan_loss} is {value:g}; the training {course}"
     return Occurrence(Occasion.NAN, f"{live.task_id}/{live.nan_loss}", message)
 
 
 def _first_line(text: str) -> str:
-    return text.splitlines()[0] if text else "no reason is known"
+    return text.splitlines()[0] if text else "for an unknown reason"

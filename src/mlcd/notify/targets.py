@@ -1,4 +1,4 @@
-"""Whom to tell of a job: those of the settings and those of the job itself, with their secrets filled in."""
+"""Whom to notify of a job: targets of the settings and of the job itself, with their secrets filled in."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mlcd.settings import NotifySettings
 
 @dataclass(frozen=True)
 class Target:
-    """Someone to tell, ready to be told."""
+    """One address to notify."""
 
     channel: Channel
     address: str = field(repr=False)  # of a webhook it may be a secret
-    name: str  # what may be shown of them
+    name: str  # shown in events and logs
     occasions: tuple[Occasion, ...]
     signing_key: str = field(default="", repr=False)
     anywhere: bool = True  # private addresses too
@@ -28,9 +28,9 @@ class Target:
 def targets_of(
     settings: NotifySettings, record: JobRecord, secrets: Mapping[str, str]
 ) -> Iterator[Target | UserError]:
-    """Everyone to be told of this job; or why one of them cannot be.
+    """All targets of this job; a UserError in place of one that cannot be used.
 
-    A job of an account may not have this computer's own network asked, unless the settings allow it.
+    A job of an account may only notify public addresses, unless the settings allow more.
     """
     yield from _of_settings(settings)
     anywhere = not record.owner or settings.allow_private
@@ -46,7 +46,7 @@ def _of_settings(settings: NotifySettings) -> Iterator[Target | UserError]:
                 key = settings.webhook_key if channel is Channel.WEBHOOK else ""
                 yield Target(channel, checked_address(channel, address), _name(channel, address), wanted, key)
     except ValueError as error:
-        yield UserError(f"The settings of [notify] are not understood: {error}.")
+        yield UserError(f"The settings in [notify] are not valid: {error}.")
 
 
 def _of_job(
@@ -54,7 +54,7 @@ def _of_job(
 ) -> Target | UserError:
     missing = [name for name in recipient.secret_names if name not in secrets]
     if missing:
-        return UserError(f"Recipient {number} of on_event needs the secret '{missing[0]}', which is gone.")
+        return UserError(f"Recipient {number} of on_event needs the secret '{missing[0]}', which is missing.")
     hidden = recipient.address.startswith("$")
     address = secrets[recipient.address.removeprefix("$")] if hidden else recipient.address
     try:

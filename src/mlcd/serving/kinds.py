@@ -1,4 +1,4 @@
-"""What in a model's folder can be asked for predictions. Files are looked at, never loaded: that is for their process."""
+"""Finds the file of a model's folder that can predict. Files are inspected here, and loaded only in a process of their own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 from mlcd.errors import NotFoundError
 
-MOST_FILES = 10_000  # that are looked at
+MOST_FILES = 10_000  # to inspect
 
 
 class Kind(StrEnum):
-    """How a model is asked; the first that is found is taken."""
+    """The format of a model; the first that is found is used."""
 
     PREDICT_PY = "predict.py"  # the user's own function predict(inputs)
     TORCH_EXPORT = "torch.export"
@@ -25,22 +25,22 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Servable:
-    """A file that can be asked for predictions."""
+    """A file that can predict."""
 
     kind: Kind
     path: Path
 
 
 def find_servable(folder: Path, job_id: str) -> Servable:
-    """What there is to ask in a model's folder."""
+    """The file of a model's folder that can predict."""
     files = list(_files(folder))
     for kind, fits in _FITS.items():
         for file in files:
             if fits(file):
                 return Servable(kind, file)
     raise NotFoundError(
-        f"The model of job {job_id} holds nothing that can be asked for predictions.",
-        "Have the program hand back a predict.py with a function predict(inputs), or a file of torch.export, "
+        f"The model of job {job_id} has no file that can predict.",
+        "Let the program save a predict.py with a function predict(inputs), or a file of torch.export, "
         "TorchScript, ONNX or joblib.",
     )
 

@@ -1,4 +1,4 @@
-"""The models that are loaded now: few, each asked by one at a time, the one not asked for longest makes room."""
+"""The loaded models: few, each with one request at a time; the least recently used one makes room."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mlcd.serving.process import ModelProcess
 from mlcd.settings import PredictSettings
 
 DTYPES = ("float32", "float64", "int32", "int64", "bool")
-_BUSY = "Too many ask for predictions at this moment."
+_BUSY = "Too many predictions are requested at the moment."
 
 
 class _Slot:
@@ -40,12 +40,14 @@ class ModelPool:
         self._settings = settings
         self._slots: dict[str, _Slot] = {}
         self._lock = threading.Lock()
-        self._callers = threading.BoundedSemaphore(2 * max(1, settings.processes))  # the rest is told to wait
+        self._callers = threading.BoundedSemaphore(
+            2 * max(1, settings.processes)
+        )  # further callers get TooManyRequestsError
 
     def predict(self, job_id: str, folder: Path, inputs: Any, dtype: str = "float32") -> Any:
-        """What the job's model, which lies in that folder, makes of the inputs."""
+        """The prediction of the job's model, which is in that folder."""
         if dtype not in DTYPES:
-            raise UserError(f"'{dtype[:40]}' is no kind of number.", f"Take one of: {', '.join(DTYPES)}.")
+            raise UserError(f"Unknown dtype '{dtype[:40]}'.", f"Use one of: {', '.join(DTYPES)}.")
         with self._one_of_few(), self._slot(job_id) as slot:
             if slot.process is None or not slot.process.alive:
                 slot.empty()
@@ -73,7 +75,7 @@ class ModelPool:
     def _one_of_few(self) -> Iterator[None]:
         """A model that hangs must not hold up all threads of a server."""
         if not self._callers.acquire(blocking=False):
-            raise TooManyRequestsError(_BUSY, "Ask again in a few seconds.")
+            raise TooManyRequestsError(_BUSY, "Try again in a few seconds.")
         try:
             yield
         finally:
@@ -84,7 +86,7 @@ class ModelPool:
         with self._lock:
             slot = self._slots.get(job_id) or self._new_slot(job_id)
         if not slot.lock.acquire(timeout=self._settings.request_seconds):
-            raise TooManyRequestsError(_BUSY, "Ask again in a few seconds.")
+            raise TooManyRequestsError(_BUSY, "Try again in a few seconds.")
         try:
             yield slot
         finally:
@@ -95,7 +97,7 @@ class ModelPool:
         if len(self._slots) >= max(1, self._settings.processes):
             idle = [(slot.used_at, name) for name, slot in self._slots.items() if not slot.lock.locked()]
             if not idle:
-                raise TooManyRequestsError(_BUSY, "Ask again in a few seconds.")
+                raise TooManyRequestsError(_BUSY, "Try again in a few seconds.")
             self._slots.pop(min(idle)[1]).empty()
         slot = self._slots[job_id] = _Slot()
         return slot

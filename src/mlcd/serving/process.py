@@ -1,4 +1,4 @@
-"""A model in a process of its own, seen from outside: asked within a time limit, ended when it keeps none."""
+"""A model in a process of its own, seen from outside: a request that exceeds its time limit ends the process."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class ModelProcess:
         return self._process.poll() is None
 
     def predict(self, inputs: Any, dtype: str) -> Any:
-        """What the model makes of the inputs; UserError: it refuses them, TaskFailedError: it is no more."""
+        """The model's prediction; UserError: it refuses the inputs, TaskFailedError: it crashed or took too long."""
         body = json.dumps({"inputs": inputs, "dtype": dtype}).encode() + b"\n"
         return self._ask(body, self._settings.request_seconds, "answer").get("outputs")
 
     def end(self) -> None:
-        """End it and all that it started, in whatever session; twice is quiet."""
+        """End it and all that it started, in whatever session; twice is harmless."""
         if self._process.returncode is None:
             end_descendants(self._process.pid)
             with suppress(ProcessLookupError):
@@ -69,7 +69,7 @@ class ModelProcess:
             "request_seconds": settings.request_seconds,
         }
         process = subprocess.Popen(
-            [sys.executable, "-m", "mlcd.serving.runner", json.dumps(limits)],
+            [sys.executable, "-m", "mlcd.serving.server", json.dumps(limits)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -93,9 +93,7 @@ class ModelProcess:
         answer = _parsed(line)
         if answer is None:
             self.end()
-            raise TaskFailedError(
-                f"The model of job {self._job_id} answered with something that is no answer."
-            )
+            raise TaskFailedError(f"The model of job {self._job_id} sent an answer that is not valid JSON.")
         if "error" in answer:
             raise UserError(f"The model of job {self._job_id} could not {verb}: {answer['error']}")
         return answer
@@ -136,7 +134,7 @@ class ModelProcess:
 
 
 def environment(environ: Mapping[str, str], threads: int, home: str) -> dict[str, str]:
-    """What a model's process finds around it: nothing of ours, and so no password."""
+    """The environment of a model's process: a few variables of ours, and so no password."""
     kept = {name: environ[name] for name in _PASSED_ON if name in environ}
     counts = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
     return {

@@ -1,1 +1,1 @@
-"""What happens to a job, for OpenTelemetry and MLflow; nothing without their variables in the environment."""
+"""Sends what happens to a job to OpenTelemetry and MLflow; does nothing unless their variables are set."""

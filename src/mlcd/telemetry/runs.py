@@ -1,4 +1,4 @@
-"""A job as a run of MLflow: its parameters, its newest metrics and its model's place, while it goes on.
+"""A job as an MLflow run: its parameters, its newest metrics and the path of its model, while it runs.
 
 Switched on by MLFLOW_TRACKING_URI; the experiment is MLFLOW_EXPERIMENT_NAME or 'mlcd'. All controllers of a job write
 into one run, found again by its tag.
@@ -43,7 +43,7 @@ def open_runs(
 
 
 class Runs:
-    """An observer: writes what is new at each look."""
+    """An observer that writes what is new."""
 
     def __init__(self, store: Store, record: JobRecord, client: Any, model: str) -> None:
         self._store = store
@@ -71,7 +71,7 @@ class Runs:
             self._deployment = deployment
 
     def close(self) -> None:
-        """Say how it ended, as far as it has."""
+        """Write the state of the job."""
         record = self._store.job(self._job_id)
         if record.state is JobState.SUCCEEDED:
             self._client.set_tag(self._run_id, "mlcd.model", self._model)

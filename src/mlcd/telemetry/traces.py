@@ -44,7 +44,7 @@ def open_traces(
 
 
 class Traces:
-    """An observer: a span is sent when what it stands for is over."""
+    """An observer that sends each span when its task or job has ended."""
 
     def __init__(self, store: Store, job_id: str, exporter: SpanExporter) -> None:
         from opentelemetry.sdk.resources import Resource
@@ -59,24 +59,24 @@ class Traces:
             id_generator=self._ids, resource=Resource.create({"service.name": name}), shutdown_on_exit=False
         )
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
-        self._told = {
+        self._sent = {
             task.id for task in store.tasks(job_id) if task.ended_at is not None
-        }  # by those before us
+        }  # by earlier controllers
 
     def look(self) -> None:
-        """Send what is over."""
+        """Send what has ended."""
         record = self._store.job(self._job_id)
         for task in self._store.tasks(self._job_id):
-            if task.ended_at is not None and task.id not in self._told:
-                self._told.add(task.id)
+            if task.ended_at is not None and task.id not in self._sent:
+                self._sent.add(task.id)
                 self._send_task(task, task.ended_at)
         mark = f"{record.state}/{record.ended_at}"
-        if record.ended_at is not None and not record.state.active and mark not in self._told:
-            self._told.add(mark)
+        if record.ended_at is not None and not record.state.active and mark not in self._sent:
+            self._sent.add(mark)
             self._send_job(record, record.ended_at)
 
     def close(self) -> None:
-        """Send what is still held back."""
+        """Send what is still queued."""
         self._provider.force_flush(_FLUSH_MILLIS)
         self._provider.shutdown()
 
@@ -104,7 +104,7 @@ class Traces:
         self._send(f"{name} {task.number}", task.id, task.intended_at, ended_at, {**facts, **found}, trouble)
 
     def _outcome(self, task: TaskRecord) -> tuple[dict[str, Any], str]:
-        """What became of the task, and what was wrong with it."""
+        """The result of the task, and its error."""
         for trial in self._store.trials(task.job_id):
             if trial.task_id == task.id and trial.measurement is not None:
                 return {"mlcd.samples_per_second": trial.measurement.samples_per_second}, ""
@@ -148,10 +148,10 @@ def number(words: str, size: int) -> int:
 
 
 def _ids() -> Any:
-    """Gives the ids that it was told to give."""
+    """An id generator that returns the ids set on it."""
     from opentelemetry.sdk.trace.id_generator import IdGenerator
 
-    class Told(IdGenerator):
+    class FixedIds(IdGenerator):
         trace_id = 0
         span_id = 0
 
@@ -161,7 +161,7 @@ def _ids() -> Any:
         def generate_span_id(self) -> int:
             return self.span_id
 
-    return Told()
+    return FixedIds()
 
 
 def _trouble_of(record: JobRecord) -> str:

@@ -28,6 +28,7 @@ def _wrap_init(init: Any) -> Any:
         *args: Any,
         **kwargs: Any,
     ) -> None:
+        import mlcd.sync.pytorch.backend  # noqa: F401  # registers itself
         from mlcd.sync.pytorch.store import shared_store
 
         workers = world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE", 1))

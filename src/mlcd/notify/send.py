@@ -1,4 +1,4 @@
-"""Delivering a message: tried a few times where it surely did not arrive, never again where it may have."""
+"""Sends a message: retried where it surely did not arrive, never where it may have."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ TRIES = 3
 PAUSE_SECONDS = 1.0  # before the second try; doubled with each
 
 
-class NotDeliveredError(Exception):
-    """Why it did not arrive, or may not have."""
+class NotSentError(Exception):
+    """The message did not arrive, or may not have."""
 
 
-class TryAgainError(Exception):
-    """It did not arrive, and may do so a little later."""
+class RetryError(Exception):
+    """The message did not arrive; a retry may help."""
 
 
-def deliver(
+def send(
     settings: NotifySettings, target: Target, message: Message, sleep: Callable[[float], None] = time.sleep
 ) -> None:
-    """Tell the target, or raise NotDeliveredError."""
+    """Send the message to the target, or raise NotSentError."""
     for number in range(1, TRIES + 1):
         try:
             _once(settings, target, message)
             return
-        except TryAgainError as error:
+        except RetryError as error:
             if number == TRIES:
-                raise NotDeliveredError(f"{error} ({TRIES} tries)") from error
+                raise NotSentError(f"{error} ({TRIES} tries)") from error
         except (UserError, SentWithoutAnswerError) as error:
             sent = isinstance(error, SentWithoutAnswerError)
-            raise NotDeliveredError(f"no answer came: {error}" if sent else str(error)) from error
+            raise NotSentError(f"no answer: {error}" if sent else str(error)) from error
         sleep(PAUSE_SECONDS * 2 ** (number - 1))
 
 
 def signature(key: str, body: bytes) -> str:
-    """What the header X-Mlcd-Signature holds."""
+    """The value of the header X-Mlcd-Signature."""
     return "sha256=" + hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
 
 
@@ -57,11 +57,11 @@ def _once(settings: NotifySettings, target: Target, message: Message) -> None:
     try:
         answer = _post(settings, target, message)
     except ssl.SSLCertVerificationError as error:
-        raise UserError(f"its certificate is not good: {error.verify_message}") from error
+        raise UserError(f"its certificate is not valid: {error.verify_message}") from error
     except (OSError, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
-        raise TryAgainError(f"it cannot be reached: {error}") from error
-    if answer.passing:
-        raise TryAgainError(f"it answered {answer.status}")
+        raise RetryError(f"it cannot be reached: {error}") from error
+    if answer.temporary:
+        raise RetryError(f"it answered {answer.status}")
     if not answer.good:
         raise UserError(f"it answered {answer.status}")
 
@@ -79,21 +79,21 @@ def _post(settings: NotifySettings, target: Target, message: Message) -> Answer:
 
 def _mail(settings: NotifySettings, target: Target, message: Message) -> None:
     if not settings.smtp_host:
-        raise UserError("no mail server is set: give smtp_host in the settings of [notify]")
+        raise UserError("no mail server is set: set smtp_host in [notify]")
     try:
         with _mail_server(settings) as server:
             if settings.smtp_user:
                 server.login(settings.smtp_user, settings.smtp_password)
             server.send_message(as_email(message, settings.smtp_from, target.address))
     except (smtplib.SMTPAuthenticationError, smtplib.SMTPNotSupportedError) as error:
-        raise UserError("the mail server does not let us in") from error
+        raise UserError("the mail server refused the login") from error
     except smtplib.SMTPResponseException as error:
         words = f"the mail server answered {error.smtp_code}"
-        raise (TryAgainError if 400 <= error.smtp_code < 500 else UserError)(words) from error
+        raise (RetryError if 400 <= error.smtp_code < 500 else UserError)(words) from error
     except smtplib.SMTPRecipientsRefused as error:
         raise UserError("the mail server does not know the recipient") from error
     except (OSError, smtplib.SMTPException) as error:
-        raise TryAgainError(f"the mail server cannot be used: {error}") from error
+        raise RetryError(f"the mail server cannot be used: {error}") from error
 
 
 def _mail_server(settings: NotifySettings) -> smtplib.SMTP:
@@ -101,7 +101,7 @@ def _mail_server(settings: NotifySettings) -> smtplib.SMTP:
     if settings.smtp_security == "tls":
         return smtplib.SMTP_SSL(host, port, timeout=seconds, context=ssl.create_default_context())
     if settings.smtp_security not in ("starttls", "none"):
-        raise UserError(f"smtp_security is '{settings.smtp_security}': take starttls, tls or none")
+        raise UserError(f"smtp_security is '{settings.smtp_security}': use starttls, tls or none")
     server = smtplib.SMTP(host, port, timeout=seconds)
     if settings.smtp_security == "starttls":
         server.starttls(context=ssl.create_default_context())

@@ -1,9 +1,9 @@
-"""The process of one model: `python -m mlcd.serving.runner '{…}'`, asked line by line in JSON.
+"""The process of one model: `python -m mlcd.serving.server '{…}'`, which answers one JSON line with another.
 
-It ends by itself when nobody asks for long, when whoever started it is gone, and, by the kernel's doing, when
-one answer takes far too long. What the model prints goes to standard error, which is its log.
+It ends by itself when no request comes for long, when the process that started it has ended and, by a timer of the kernel,
+when one answer takes far too long. What the model prints goes to standard error, which is its log.
 
-    guard                      takes in whatever loses its parent, and ends all of it with the model's process
+    guard                      adopts processes that lose their parent, and ends them with the model's process
       └ the model's process    loads and answers
           └ …                  what the model starts, in whatever session
 """
@@ -24,7 +24,7 @@ from typing import IO, Any, NoReturn
 
 from mlcd.clouds.tasks.processes import end_descendants
 from mlcd.serving.kinds import Kind
-from mlcd.serving.loading import Predict, load
+from mlcd.serving.loaders import Predict, load
 
 LATE_SECONDS = 5.0  # after the time limit, which whoever started us should have kept
 MOST_LOG_BYTES = 64 * 2**20  # of any file that the model writes

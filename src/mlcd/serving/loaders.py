@@ -1,4 +1,4 @@
-"""Models as functions from plain data to plain data. Used in a model's own process and nowhere else."""
+"""Loads a model as a function from plain data to plain data. Used only in a model's own process."""
 
 from __future__ import annotations
 

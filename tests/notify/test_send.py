@@ -15,11 +15,10 @@ from aiosmtpd.controller import Controller
 from mlcd.core.notices import EVERY_OCCASION, Channel, Occasion
 from mlcd.core.run import JobState
 from mlcd.errors import UserError
-from mlcd.notify import delivery
 from mlcd.notify.addresses import is_public, post, refuse_plainly_private
-from mlcd.notify.delivery import NotDeliveredError, deliver, signature
 from mlcd.notify.messages import Message
 from mlcd.notify.occurrences import Occurrence
+from mlcd.notify.send import TRIES, NotSentError, send, signature
 from mlcd.notify.targets import Target
 from mlcd.settings import NotifySettings
 from notify.listeners import web_server
@@ -50,11 +49,11 @@ def webhook(url: str, **facts: Any) -> Target:
 
 
 def tell(target: Target, settings: NotifySettings = SETTINGS) -> None:
-    deliver(settings, target, MESSAGE, sleep=lambda _seconds: None)
+    send(settings, target, MESSAGE, sleep=lambda _seconds: None)
 
 
 def why_not(target: Target, settings: NotifySettings = SETTINGS) -> str:
-    with pytest.raises(NotDeliveredError) as caught:
+    with pytest.raises(NotSentError) as caught:
         tell(target, settings)
     return str(caught.value)
 
@@ -92,7 +91,7 @@ def test_a_server_in_trouble_is_asked_again() -> None:
 def test_a_server_that_stays_in_trouble_is_given_up() -> None:
     with web_server(500) as heard:
         assert why_not(webhook(heard.url)) == "it answered 500 (3 tries)"
-    assert len(heard.bodies) == delivery.TRIES
+    assert len(heard.bodies) == TRIES
 
 
 @pytest.mark.parametrize("status", [302, 400, 404])
@@ -104,7 +103,7 @@ def test_a_refusal_or_a_redirect_is_final(status: int) -> None:
 
 def test_what_may_have_arrived_is_not_sent_twice() -> None:
     with web_server(silent=True) as heard:
-        assert "no answer came" in why_not(webhook(heard.url), replace(SETTINGS, timeout_seconds=0.3))
+        assert "no answer" in why_not(webhook(heard.url), replace(SETTINGS, timeout_seconds=0.3))
         assert len(heard.bodies) == 1
 
 
@@ -260,6 +259,6 @@ def test_a_server_without_starttls_is_not_sent_a_password(mailbox: tuple[Mailbox
 
 def test_without_a_mail_server_it_is_said_what_to_set() -> None:
     assert "smtp_host" in why_not(mail_to("ann@x.org"))
-    assert "take starttls, tls or none" in why_not(
+    assert "use starttls, tls or none" in why_not(
         mail_to("ann@x.org"), replace(SETTINGS, smtp_host="127.0.0.1", smtp_security="ssl3")
     )
