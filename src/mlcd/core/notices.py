@@ -1,4 +1,4 @@
-"""Who is told of what happens to a job, and how."""
+"""Who is notified of what happens to a job, and how."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Occasion(StrEnum):
-    """What people want to be told of."""
+    """Events that people are notified of."""
 
     FINISHED = "finished"
     FAILED = "failed"
@@ -19,7 +19,7 @@ class Occasion(StrEnum):
 
 
 class Channel(StrEnum):
-    """How they are told."""
+    """How they are notified."""
 
     WEBHOOK = "webhook"  # JSON by POST
     SLACK = "slack"  # what Slack, Mattermost and others take at an incoming webhook
@@ -31,7 +31,7 @@ EVERY_OCCASION = tuple(Occasion)
 
 @dataclass(frozen=True)
 class Recipient:
-    """Someone to tell. A URL that is a secret is written $NAME: the value is the job's secret of that name."""
+    """Someone to notify. A URL that is a secret is written $NAME: the value is the job's secret of that name."""
 
     channel: Channel
     address: str
@@ -40,6 +40,6 @@ class Recipient:
 
     @property
     def secret_names(self) -> tuple[str, ...]:
-        """The job's secrets that are needed to tell them."""
+        """The job's secrets that are needed to notify them."""
         named = (self.address.removeprefix("$"),) if self.address.startswith("$") else ()
         return (*named, *((self.sign_with,) if self.sign_with else ()))

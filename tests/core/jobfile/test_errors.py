@@ -148,3 +148,9 @@ def test_a_wrong_secret_is_not_shown() -> None:
     message = complaint(with_run("secrets: {A: [hunter2]}\nnum_node: 1"))
     assert "secrets.A: it is not a text" in message
     assert "hunter2" not in message
+
+
+def test_an_empty_mapping_lacks_what_it_needs() -> None:
+    told = complaint("run: x\nwork:\n  samples: 1\n  until: {}\n").splitlines()
+    assert told == [f"job.yaml, line 4: work.until.{key}: '{key}' is missing." for key in ("metric", "value")]
+    assert "resources.any_of: a list is expected here" in complaint(with_run("resources: {any_of: 4}"))

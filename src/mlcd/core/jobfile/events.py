@@ -1,6 +1,6 @@
-"""The key `on_event` of a job file: who is told of what happens to the job.
+"""The key `on_event` of a job file: who is notified of what happens to the job.
 
-on_event: https://example.org/hook            # a webhook, told of everything
+on_event: https://example.org/hook            # a webhook, for every event
 on_event: me@example.org                      # an e-mail address
 on_event:
   - slack: $SLACK_URL                         # the value of the job's secret of that name
@@ -29,12 +29,12 @@ def recipients(value: Any) -> tuple[Recipient, ...]:
     """One recipient or a list of them."""
     values = value if isinstance(value, list | tuple) else [value]
     if len(values) > MOST:
-        raise ValueError(f"there are more than {MOST} to be told")
+        raise ValueError(f"there are more than {MOST} recipients")
     return tuple(dict.fromkeys(_recipient(each) for each in values))
 
 
 def occasions(value: Any) -> tuple[Occasion, ...]:
-    """One event or a list of them, of those that people can be told of."""
+    """One event or a list of them, of those that people can be notified of."""
     words = [word.strip().lower() for word in read.texts(value)]
     for word in words:
         if word not in set(Occasion):

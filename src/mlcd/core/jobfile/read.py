@@ -35,11 +35,14 @@ class _Reader:
         try:
             return None if found is None else build(section, found, self.context)
         except ValueError as error:
-            self.problems.append(problem_at(path, str(error)))
+            self._refuse(path, str(error))
             return None
 
     def fields(self, section: Section, data: Any, path: Path) -> dict[str, Any] | None:
         """The fields that the keys of a section fill; None: one of them has a problem."""
+        if not isinstance(data, dict) and section.short is None:
+            self._refuse(path, "a mapping of keys is expected here")
+            return None
         before = len(self.problems)
         said = self._said(section, data, path)
         found: dict[str, Any] = {}
@@ -52,10 +55,8 @@ class _Reader:
     def _said(self, section: Section, data: Any, path: Path) -> list[Said]:
         """Each key that the data has, in the order of the definition: some values depend on earlier ones."""
         if not isinstance(data, dict):
-            if section.short is not None:
-                return [(section.short, data, path)]
-            self.problems.append(problem_at(path, "a mapping of keys is expected here"))
-            return []
+            assert section.short is not None
+            return [(section.short, data, path)]
         said = [(name, (*path, str(name))) for name, value in data.items() if value is not None]
         for name, place in said:
             if name in section.unused:
@@ -69,34 +70,32 @@ class _Reader:
         """No key twice under two names, and none missing."""
         for (one, _, here), (other, _, there) in combinations(said, 2):
             if one.excludes(other):
-                both = f"there is both '{here[-1]}' and '{there[-1]}'; leave one out"
-                self.problems.append(problem_at(path, both))
+                self._refuse(path, f"there is both '{here[-1]}' and '{there[-1]}'; leave one out")
         given = {entry.name for entry, _, _ in said}
         for entry in section.entries:
-            if entry.default is MISSING and entry.name not in given and (said or not path):
-                missing = (*path, entry.name)
-                self.problems.append(
-                    _NO_RUN if missing == ("run",) else problem_at(missing, f"'{entry.name}' is missing")
-                )
+            if entry.default is MISSING and entry.name not in given:
+                place = (*path, entry.name)
+                missing = problem_at(place, f"'{entry.name}' is missing")
+                self.problems.append(_NO_RUN if place == ("run",) else missing)
 
     def _value(self, entry: Entry, value: Any, path: Path) -> Any:
         if entry.section is not None:
-            return (
-                self._list(entry.section, value, path)
-                if entry.form
-                else self.noun(entry.section, value, path)
-            )
+            read = self._list if entry.form else self.noun
+            return read(entry.section, value, path)
         assert entry.kind is not None
         try:
             return entry.kind.value(value, self.context)
         except EntryErrors as error:
             self.problems.extend(problem_at((*path, name), words) for name, words in error.entries.items())
         except ValueError as error:
-            self.problems.append(problem_at(path, str(error)))
+            self._refuse(path, str(error))
         return None
 
-    def _list(self, section: Section, value: Any, path: Path) -> list[dict[str, Any] | None]:
+    def _list(self, section: Section, value: Any, path: Path) -> list[dict[str, Any] | None] | None:
         if not isinstance(value, list | tuple):
-            self.problems.append(problem_at(path, "a list is expected here"))
-            return []
+            self._refuse(path, "a list is expected here")
+            return None
         return [self.fields(section, each, (*path, number)) for number, each in enumerate(value)]
+
+    def _refuse(self, path: Path, message: str) -> None:
+        self.problems.append(problem_at(path, message))
