@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mlcd.core.task import EndCause, Refusal, TaskState, TaskStatus
@@ -27,3 +29,8 @@ from mlcd.core.task import EndCause, Refusal, TaskState, TaskStatus
 )
 def test_a_status_has_a_cause_once_its_task_has_ended(status: TaskStatus, cause: EndCause | None) -> None:
     assert status.cause is cause
+
+
+def test_a_refusal_that_is_added_later_is_the_cause() -> None:
+    failed = TaskStatus(TaskState.FAILED, reason="The key is wrong.")
+    assert replace(failed, refused=Refusal.USER).cause is EndCause.REFUSED

@@ -161,7 +161,7 @@ class TaskStatus:
     cause: EndCause | None = None  # why it ended, for decisions; None: it has not ended
 
     def __post_init__(self) -> None:
-        if self.cause is None and self.state.ended:
+        if self.state.ended and (self.cause is None or self.refused is not None):
             object.__setattr__(self, "cause", _cause_in_words(self.state, self.refused, self.reason))
             object.__setattr__(self, "reason", self.reason.removeprefix("no capacity: "))
 
@@ -180,10 +180,10 @@ def _cause_in_words(state: TaskState, refused: Refusal | None, reason: str) -> E
     if state is TaskState.LOST:
         notice = reason.startswith(("spot notice", "its machine was told to go"))
         return EndCause.SPOT_NOTICE if notice else EndCause.NODE_LOST
-    if reason.startswith("no capacity"):
-        return EndCause.NO_CAPACITY
     if refused is not None:
         return _CAUSES[refused]
+    if reason.startswith("no capacity"):
+        return EndCause.NO_CAPACITY
     if "no space left" in reason:
         return EndCause.DISK_FULL
     return EndCause.OUT_OF_MEMORY if "out of memory" in reason.lower() else EndCause.CRASHED
