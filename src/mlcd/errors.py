@@ -151,8 +151,14 @@ def error_data(error: MlcdError) -> dict[str, object]:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint naming the nearest known word, or listing what there is."""
     choices = sorted(known)
+    if near := nearest(word, choices):
+        return f"Did you mean '{near}'?"
+    return f"Known: {', '.join(choices)}." if choices else ""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known word that was probably meant; empty: none is near."""
+    choices = sorted(known)
     begun = [choice for choice in choices if len(word) > 1 and choice.startswith(word)]
     near = begun or difflib.get_close_matches(word, choices, n=1, cutoff=_ALIKE)
-    if near:
-        return f"Did you mean '{near[0]}'?"
-    return f"Known: {', '.join(choices)}." if choices else ""
+    return near[0] if near else ""

@@ -74,7 +74,7 @@ class AttemptRunner:
             if (ended := self._decide(status)) is not None:
                 return ended
             self.context.cloud.clock.sleep(self.context.cloud.poll_seconds)
-            self.record = self.context.record
+            self.record = self.context.load_record()
 
     def _task(self) -> Task:
         """From the newest complete checkpoint, with the limits for the cloud to keep by itself."""

@@ -32,9 +32,8 @@ class JobContext:
     token: str
     secrets: Mapping[str, str]
 
-    @property
-    def record(self) -> JobRecord:
-        """The job as it stands."""
+    def load_record(self) -> JobRecord:
+        """The job as it stands now, read from the store."""
         return self.store.job(self.job_id)
 
     @property

@@ -74,7 +74,7 @@ def _drive(context: JobContext) -> JobRecord:
         JobState.TRAINING: _train,
     }
     try:
-        record = context.record
+        record = context.load_record()
         while record.state in steps:
             if record.stop_asked:
                 raise StopAskedError
@@ -105,7 +105,7 @@ def _search(context: JobContext) -> JobRecord:
 
 
 def _await_consent(context: JobContext) -> JobRecord:
-    record = context.record
+    record = context.load_record()
     return context.change(state=JobState.TRAINING) if record.confirmed else record
 
 
@@ -146,7 +146,7 @@ def end_open_tasks(context: JobContext) -> None:
     for task in context.store.tasks(context.job_id, open_only=True):
         handle = task.handle or _handle_of(context, task.id)
         if handle is not None:
-            status = end_task(context, handle, context.record.job.checkpoint.grace_seconds)
+            status = end_task(context, handle, context.load_record().job.checkpoint.grace_seconds)
             context.store.put_charges(context.job_id, task.id, task.kind, status.charges)
         context.store.end_task(task.id, context.now())
 

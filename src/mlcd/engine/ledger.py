@@ -25,7 +25,7 @@ class AttemptLedger:
     def __init__(self, context: JobContext, attempt: Attempt) -> None:
         self.context = context
         self.attempt = attempt
-        self._target = work_of(context.record.job).until
+        self._target = work_of(context.load_record().job).until
         self._updated_at = float("-inf")
         earlier = (each.longest_pause_seconds for each in context.store.attempts(context.job_id))
         self._earlier_pause = max(earlier, default=0.0)

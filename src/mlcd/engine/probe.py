@@ -26,7 +26,7 @@ class Probe:
         self.context = context
         self.record = record
         self.max_seconds = max_seconds
-        self._job = context.record.job
+        self._job = context.load_record().job
         expected = context.cloud.expected_probe(self._job.probe.measuring_seconds)
         self._task = probe_task(
             self._job, record, context.folder, expected.seconds(record.deployment.nodes), max_seconds
@@ -80,7 +80,7 @@ class Probe:
             reason = FailureKind.NOT_LOADED if went_back else outcome.reason
             log_tail = redact(outcome.log_tail, self.context.secrets)
             outcome = replace(outcome, reason=reason, log_tail=log_tail)
-        job, ended_at = self.context.record, status.ended_at or self.context.now()
+        job, ended_at = self.context.load_record(), status.ended_at or self.context.now()
         begin = status.started_at or ended_at
         trial = Trial(
             deployment=self.record.deployment,

@@ -54,7 +54,7 @@ def search_cost(study: Study, deployment: Deployment, move_seconds: float) -> Le
 
 def record_change(context: JobContext, attempt: Attempt, status: TaskStatus, decision: Replan) -> None:
     """Write down that the job has changed, and what it runs at since; from now on it is replanned."""
-    steady, record = steady_conditions(status.progress), context.record
+    steady, record = steady_conditions(status.progress), context.load_record()
     if (trial := _as_trial(attempt, status, steady)) is not None:
         trial = replace(trial, search_number=record.search_number + 1, fixes=record.fixes)
         context.store.add_trial(context.job_id, trial)
@@ -64,7 +64,7 @@ def record_change(context: JobContext, attempt: Attempt, status: TaskStatus, dec
 
 def replan(context: JobContext) -> None:
     """Search, and let the training go on where that is best."""
-    record = context.record
+    record = context.load_record()
     search, here = open_search(context), record.deployment
     try:
         plan = search.run()

@@ -59,7 +59,7 @@ class Search:
 
     @property
     def _record(self) -> JobRecord:
-        return self.context.record
+        return self.context.load_record()
 
     def _take_over(self) -> None:
         """Go on with the probes of a controller that died."""
@@ -159,7 +159,7 @@ class Search:
 
 def open_search(context: JobContext) -> Search:
     """The search of a job, new or taken over."""
-    record = context.record
+    record = context.load_record()
     if not record.offers:
         samples = work_of(record.job).samples
         samples_at = dict(context.cloud.samples_at(samples)) if isinstance(context.cloud, Recorded) else {}

@@ -34,15 +34,15 @@ class Training:
 
     def run(self) -> str:
         """Train until the work is done; gives the model's folder."""
-        adopt_finished_probe(self.context, self.context.record)
+        adopt_finished_probe(self.context, self.context.load_record())
         while (done := self._finished()) is None:
-            if self.context.record.replanning:
+            if self.context.load_record().replanning:
                 replan(self.context)
-                adopt_finished_probe(self.context, self.context.record)
+                adopt_finished_probe(self.context, self.context.load_record())
             else:
-                self._attempt(self.context.record)
+                self._attempt(self.context.load_record())
         self.ended_at = done.ended_at or self.context.now()
-        keep_model(self.context, self.context.record)
+        keep_model(self.context, self.context.load_record())
         return deliver(self.context, done.task_id)
 
     def _attempt(self, record: JobRecord) -> None:
@@ -52,7 +52,7 @@ class Training:
         if attempt.end is not AttemptEnd.FINISHED:
             self._refuse_too_many(record, attempt, runner.fallback)
         if attempt.end is AttemptEnd.LOST:
-            self._reconsider(self.context.record, attempt)
+            self._reconsider(self.context.load_record(), attempt)
 
     def _finished(self) -> Attempt | None:
         """The attempt that did the work; what a controller before us finished is not trained again."""

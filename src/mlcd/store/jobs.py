@@ -13,7 +13,7 @@ import mlcd.store.spending as spending
 from mlcd.core.listing import JobLine
 from mlcd.core.records import Controller, JobRecord
 from mlcd.core.run import JobState
-from mlcd.errors import NotFoundError, StoreError, did_you_mean
+from mlcd.errors import NotFoundError, StoreError, nearest
 from mlcd.store.database import insert_or_skip
 from mlcd.store.documents import read, write
 from mlcd.store.tables import charges, controllers, jobs, tasks, trials
@@ -113,13 +113,11 @@ def not_found(connection: Connection, reference: str, owners: Owners = None) -> 
     """The error that names what there is."""
     query = select(jobs.c.id, jobs.c.name).where(_of(owners)).order_by(jobs.c.number.desc())
     recent = list(connection.execute(query.limit(_NEAR)))
-    hint = did_you_mean(reference, {word for row in recent for word in (row.id, row.name)})
-    if not hint.startswith("Did you mean"):
-        hint = (
-            f"The newest are: {', '.join(row.id for row in recent[:_SHOWN])}."
-            if recent
-            else "There are no jobs yet."
-        )
+    hint = "There are no jobs yet."
+    if near := nearest(reference, {word for row in recent for word in (row.id, row.name)}):
+        hint = f"Did you mean '{near}'?"
+    elif recent:
+        hint = f"The newest are: {', '.join(row.id for row in recent[:_SHOWN])}."
     return NotFoundError(f"No job is called '{reference}'.", hint)
 
 
