@@ -56,7 +56,7 @@ class Adapter:
         if not record.job.elastic or now - self._considered_at < CONSIDER_SECONDS:
             return Keep()
         self._considered_at = now
-        situation = self._situation(record, attempt, status)
+        situation = self._as_seen(record, attempt, status)
         if situation is None or carried_samples(self.context.folder) <= 0:
             return Keep()
         steady = steady_conditions(status.progress)
@@ -106,43 +106,39 @@ class Adapter:
         speed = self._speeds.get(attempt.deployment)
         if speed is None:
             return Keep()
-        before = self.context.store.attempts(self.context.job_id)
-        done = carried_samples(self.context.folder)
-        situation = Situation(
+        before = list(self.context.store.attempts(self.context.job_id))
+        situation = self._situation(record, attempt, before, carried_samples(self.context.folder), speed)
+        return leave_what_is_sold_out(situation) if sold_out else leave_spot(situation)
+
+    def _as_seen(self, record: JobRecord, attempt: Attempt, status: TaskStatus) -> Situation | None:
+        """The situation while it runs, once there is a speed to see."""
+        seen, first = recent_speed(status), first_step_seconds(status.progress.points)
+        if seen is None or first is None:
+            return None
+        attempts = self.context.store.attempts(self.context.job_id)
+        before = [each for each in attempts if each.number < attempt.number]
+        done = attempt.samples_before + status.progress.samples
+        now = Speed(seen.samples_per_second, seen.low, seen.high)
+        return replace(
+            self._situation(record, attempt, before, done, now),
+            watched_seconds=status.progress.points[-1].seconds - first,
+            noise_scale=noise_now(status.progress),
+        )
+
+    def _situation(
+        self, record: JobRecord, attempt: Attempt, before: list[Attempt], done: float, now: Speed
+    ) -> Situation:
+        return Situation(
             goal=goal_of(record),
             spent=self.context.spent(record),
             deployment=attempt.deployment,
-            now=speed,
+            now=now,
             watched_seconds=0.0,
             samples_left=max(0.0, record.samples(attempt.deployment) - done),
             speeds=self._speeds,
             move_seconds=self._study.start_seconds + STOP_SECONDS,
             moves=sum(each.end is AttemptEnd.MOVED for each in before),
-            losses=_losses_in_a_row(list(before)),
-            samples_at=record.samples_at,
-        )
-        return leave_what_is_sold_out(situation) if sold_out else leave_spot(situation)
-
-    def _situation(self, record: JobRecord, attempt: Attempt, status: TaskStatus) -> Situation | None:
-        seen, first = recent_speed(status), first_step_seconds(status.progress.points)
-        if seen is None or first is None:
-            return None
-        before = [
-            each for each in self.context.store.attempts(self.context.job_id) if each.number < attempt.number
-        ]
-        done = attempt.samples_before + status.progress.samples
-        return Situation(
-            goal=goal_of(record),
-            spent=self.context.spent(record),
-            deployment=attempt.deployment,
-            now=Speed(seen.samples_per_second, seen.low, seen.high),
-            watched_seconds=status.progress.points[-1].seconds - first,
-            samples_left=max(0.0, record.samples(attempt.deployment) - done),
-            speeds=self._speeds,
-            move_seconds=self._study.start_seconds + STOP_SECONDS,
-            moves=sum(each.end is AttemptEnd.MOVED for each in before),
             losses=_losses_in_a_row(before),
-            noise_scale=noise_now(status.progress),
             samples_at=record.samples_at,
         )
 
