@@ -1,4 +1,4 @@
-"""Machines for rent on this computer whose seller is asked too often, for as long as a file is there."""
+"""Machines for rent on this computer whose provider is asked too often, for as long as a file is there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlcd.core.machines import Deployment
 
 
 class BusyMachines(LoopbackMachines):
-    """A seller with too many customers."""
+    """A provider with too many customers."""
 
     def acquire(
         self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]
@@ -25,7 +25,7 @@ class BusyMachines(LoopbackMachines):
         return [replace(machine, host="") for machine in rented]
 
     def locate(self, machines: Sequence[Machine]) -> Sequence[Machine]:
-        """Where they are is told by the seller alone."""
+        """Where they are is told by the provider alone."""
         self._record("located", machines[0].id)
         self._refuse_if("busy_locating")
         return [replace(machine, host="127.0.0.1") for machine in machines]
@@ -39,15 +39,15 @@ class BusyMachines(LoopbackMachines):
 
     def _refuse_if(self, name: str) -> None:
         if Path(self._options[name]).exists():
-            raise BusyError("The seller was asked too often.", "Try again a little later.")
+            raise BusyError("The provider was asked too often.", "Try again a little later.")
 
 
 def open_machines(home: Path, options: Mapping[str, Any], notes: Notes) -> BusyMachines:
-    """For the courier."""
+    """For the runner."""
     return BusyMachines(home, options)
 
 
 class BusyCloud(LoopbackCloud):
     """A cloud of such machines."""
 
-    seller = "busy_machines:open_machines"
+    provider = "busy_machines:open_machines"

@@ -1,4 +1,4 @@
-"""Machines for rent on this computer: one sshd, a folder for each machine, and a seller whose books are files."""
+"""Machines for rent on this computer: one sshd, a folder for each machine, and a provider whose records are files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OFFER = Offer("loopback", InstanceType("small", vcpus=1, memory_gib=1), usd_per_
 
 
 class LoopbackMachines:
-    """A seller whose books are a folder: a file for each machine that is rented, a line for each call."""
+    """A provider whose books are a folder: a file for each machine that is rented, a line for each call."""
 
     control = ""
     notice_url = ""
@@ -147,7 +147,7 @@ class _Gated(SshReach):
 
 
 def open_machines(home: Path, options: Mapping[str, Any], notes: Notes) -> LoopbackMachines:
-    """For the courier."""
+    """For the runner."""
     return LoopbackMachines(home, options)
 
 
@@ -156,7 +156,7 @@ class LoopbackCloud(RemoteCloud):
 
     name = "loopback"
     poll_seconds = 0.2
-    seller = "loopback_machines:open_machines"
+    provider = "loopback_machines:open_machines"
 
     def __init__(self, home: Path, options: dict[str, Any]) -> None:
         super().__init__(home)
@@ -186,7 +186,7 @@ class LoopbackCloud(RemoteCloud):
         return self._options
 
     def calls(self) -> list[str]:
-        """All that the seller was asked for: 'rent m-1', 'release m-1'."""
+        """All that the provider was asked for: 'rent m-1', 'release m-1'."""
         file = Path(self._options["books"]).parent / "calls"
         return file.read_text().splitlines() if file.exists() else []
 

@@ -23,10 +23,10 @@ from typing import Any
 import boto3
 
 from mlcd.clouds.remote.base import Machine, UnreachableError
-from mlcd.clouds.remote.delivery import Delivery
 from mlcd.clouds.remote.node import RemoteNode
-from mlcd.clouds.remote.sending import Parcel, make_parcels
+from mlcd.clouds.remote.parcels import Parcel, make_parcels
 from mlcd.clouds.remote.ssh import SshReach, make_key
+from mlcd.clouds.remote.upload import Upload
 from mlcd.core.task import Task, TaskFolder, TaskKind
 from mlcd.emulate.client import Wanted, down, up
 from mlcd.emulate.place import Place, State, place_of
@@ -117,8 +117,8 @@ def to_each(nodes: list[RemoteNode], parcels: list[Parcel]) -> float:
 
 def passed_on(nodes: list[RemoteNode], parcels: list[Parcel]) -> float:
     """As tasks are sent."""
-    delivery = Delivery(parcels, nodes, sys.executable)
-    return took(lambda: [side_by_side(act, nodes) for act in (delivery.bring, delivery.pass_on)])
+    delivery = Upload(parcels, nodes, sys.executable)
+    return took(lambda: [side_by_side(act, nodes) for act in (delivery.send, delivery.relay)])
 
 
 def side_by_side(act: Callable[[RemoteNode], None], nodes: list[RemoteNode]) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 
 from mlcd.api import Client
 from mlcd.clouds.ec2.settings import Ec2Settings
-from mlcd.clouds.remote.files import task_files
+from mlcd.clouds.remote.files import TaskFiles
 from mlcd.emulate.client import Wanted, down, fault, status, up
 from mlcd.emulate.place import Place, place_of
 from mlcd.settings import Settings
@@ -129,7 +129,7 @@ def lose_one(place: Place, client: Client, job_id: str) -> Pause:
     cut_at = time.time()
     wait(lambda: _steps(client, job_id, beyond=attempt) > 0)
     *_, before, after = client.store.attempts(job_id)
-    state = task_files(client.settings.home / "ec2", after.task_id).read_state()
+    state = TaskFiles.of(client.settings.home / "ec2", after.task_id).read_state()
     ended_at, running_at, step_at = before.ended_at, state and state.running_at, after.first_step_at
     if ended_at is None or running_at is None or step_at is None:
         raise RuntimeError(f"{after.task_id} made a step and never ran")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clouds.local_tools import Computer
+from clouds.local.tools import Computer
 from mlcd import registry
 from mlcd.clouds.together import Together, open_together
 from mlcd.core.machines import Deployment

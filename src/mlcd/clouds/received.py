@@ -64,7 +64,7 @@ def regular_bytes(file: Path) -> int:
     return info.st_size
 
 
-def agent_words(text: bytes | None) -> dict[str, Any]:
+def agent_state(text: bytes | None) -> dict[str, Any]:
     """What an agent says of its node, or nothing where it is torn; CloudError: no agent of ours would say that."""
     try:
         words = json.loads(text) if text else {}

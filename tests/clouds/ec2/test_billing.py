@@ -21,7 +21,7 @@ from mlcd.core.task import Task, TaskKind
 OFFER = Offer(
     "ec2", InstanceType("c5.large", 2, 4), usd_per_hour=3.6, max_nodes=8
 )  # a tenth of a cent a second
-SPEC = Spec(Task("t", "j", TaskKind.TRAINING, "command", "true"), Deployment(OFFER, 2), "", "", {}, 0.0)
+SPEC = Spec(Task("t", "j", TaskKind.TRAINING, "command", "true"), Deployment(OFFER, 2), "", 0.0, "", {})
 PAIR = (Machine("i-1", "h", "a", billed_from=1000.0), Machine("i-2", "h", "a", billed_from=1000.0))
 
 
@@ -46,7 +46,7 @@ def test_less_than_a_minute_costs_a_minute() -> None:
 
 
 def test_what_waits_for_the_next_task_is_paid_once() -> None:
-    first = State(machines=PAIR, started_at=1000.0, kept=("i-1", "i-2"), kept_until=1145.0)
+    first = State(machines=PAIR, started_at=1000.0, warm=("i-1", "i-2"), warm_until=1145.0)
     paid = lines(first, 1100.0)
     assert paid["kept ready for the next task"] == pytest.approx(0.09)
     taken = tuple(
@@ -63,7 +63,7 @@ def test_what_waits_for_the_next_task_is_paid_once() -> None:
 @pytest.mark.parametrize("kept_until", [1045.0, 1065.0])
 @pytest.mark.parametrize("ended_at", [1030.0, 1050.0, 1100.0])
 def test_the_minimum_is_of_a_machines_whole_life(kept_until: float, ended_at: float) -> None:
-    kept = State(machines=PAIR, started_at=1000.0, kept=("i-1", "i-2"), kept_until=kept_until)
+    kept = State(machines=PAIR, started_at=1000.0, warm=("i-1", "i-2"), warm_until=kept_until)
     taken = tuple(
         replace(machine, billed_from=1022.0, paid_until=kept_until, rented_at=1000.0) for machine in PAIR
     )

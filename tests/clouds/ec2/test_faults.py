@@ -17,7 +17,7 @@ from ec2_settings import ec2_settings
 from emulated import EmulatedEc2, wait_for
 from mlcd.api import Client
 from mlcd.clouds.remote.base import Machine
-from mlcd.clouds.remote.files import task_files
+from mlcd.clouds.remote.files import TaskFiles
 from mlcd.core.run import AttemptEnd, JobState
 from mlcd.settings import Settings
 from mlcd.store import Store, open_store
@@ -115,7 +115,7 @@ class Breaker(threading.Thread):
         wait_for(enough, f"{steps} steps of attempt {attempt}", PATIENCE_S)
 
     def _machine(self, task_id: str, rank: int) -> Machine:
-        state = task_files(self._settings.home / "ec2", task_id).read_state()
+        state = TaskFiles.of(self._settings.home / "ec2", task_id).read_state()
         assert state is not None
         return state.machines[rank]
 

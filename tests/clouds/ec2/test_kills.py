@@ -101,5 +101,5 @@ def couriers(home: Path) -> list[int]:
     return [
         pid
         for pid, line in lines.items()
-        if "mlcd.clouds.remote.courier" in line and any(str(home) in part for part in line)
+        if "mlcd.clouds.tasks.runner" in line and any(str(home) in part for part in line)
     ]

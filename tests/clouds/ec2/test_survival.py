@@ -46,7 +46,7 @@ def alive(ec2: EmulatedEc2, task_id: str) -> list[dict[str, Any]]:
 def kill_couriers(home: Path) -> None:
     for process in psutil.process_iter(["cmdline"]):
         line = process.info["cmdline"] or []
-        if "mlcd.clouds.remote.courier" in line and any(str(home) in part for part in line):
+        if "mlcd.clouds.tasks.runner" in line and any(str(home) in part for part in line):
             process.kill()
 
 

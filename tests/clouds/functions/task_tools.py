@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.functions.cloud import FunctionsCloud
-from mlcd.clouds.functions.files import State, task_files
+from mlcd.clouds.functions.files import State, TaskFiles
 from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.clouds.tasks.processes import birth, marked_tasks
 from mlcd.core.machines import Deployment
@@ -82,8 +82,8 @@ class Field:
         return self.wait(handle, lambda status: status.state is TaskState.RUNNING)
 
     def state(self, handle: Handle) -> State:
-        """What its scheduler wrote."""
-        state = task_files(self.cloud.home, handle).read_state()
+        """What its runner wrote."""
+        state = TaskFiles.of(self.cloud.home, handle).read_state()
         assert state is not None
         return state
 

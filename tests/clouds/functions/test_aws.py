@@ -19,8 +19,8 @@ import pytest
 
 from clouds.functions.service_tools import Service
 from mlcd.clouds.ec2.errors import translated
-from mlcd.clouds.functions import checking
-from mlcd.clouds.functions.checking import (
+from mlcd.clouds.functions import checks
+from mlcd.clouds.functions.checks import (
     check_functions,
     needed_by_caller,
     permission_findings,
@@ -32,7 +32,7 @@ from mlcd.clouds.functions.libraries import wheels_for
 from mlcd.clouds.functions.offers import memory_of
 from mlcd.clouds.functions.package import handler_package
 from mlcd.clouds.functions.settings import FunctionsSettings
-from mlcd.clouds.functions.uploading import upload_code
+from mlcd.clouds.functions.upload import upload_code
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Task, TaskKind
 from mlcd.core.view import Finding
@@ -47,7 +47,7 @@ moto = pytest.importorskip("moto")
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setattr(checking, "_simulated", lambda *_: iter(()))  # moto has no simulator of policies
+    monkeypatch.setattr(checks, "_simulated", lambda *_: iter(()))  # moto has no simulator of policies
     with moto.mock_aws():
         yield
 
@@ -195,8 +195,8 @@ def test_the_page_has_the_policies_that_the_check_promises() -> None:
     role, own = (
         {action for statement in policy["Statement"] for action in statement["Action"]} for policy in policies
     )
-    of_objects = {*checking.ON_OBJECTS, *checking.ON_BUCKET}
-    assert {*checking.ON_FUNCTIONS, *checking.ON_ACCOUNT, *checking.ON_ROLE, *of_objects} <= own
+    of_objects = {*checks.ON_OBJECTS, *checks.ON_BUCKET}
+    assert {*checks.ON_FUNCTIONS, *checks.ON_ACCOUNT, *checks.ON_ROLE, *of_objects} <= own
     assert of_objects <= role
 
 

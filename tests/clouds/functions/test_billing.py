@@ -11,13 +11,13 @@ import pytest
 
 from clouds.functions.task_tools import Field, log_of, settings
 from mlcd.clouds.functions.cloud import FunctionsCloud
-from mlcd.clouds.functions.counting import PART_BYTES, CountedObjects
-from mlcd.clouds.functions.crew import Crew
-from mlcd.clouds.functions.files import Spec, State, Stint, TaskFiles
-from mlcd.clouds.functions.homecoming import Home
-from mlcd.clouds.functions.keeping import Keeper
+from mlcd.clouds.functions.collect import Collector
+from mlcd.clouds.functions.counted_objects import PART_BYTES, CountedObjects
+from mlcd.clouds.functions.files import Invocation, Spec, State, TaskFiles
+from mlcd.clouds.functions.invoker import Invoker
 from mlcd.clouds.functions.lambdas import Lambdas
 from mlcd.clouds.functions.prices import Prices
+from mlcd.clouds.functions.record import Record
 from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Task, TaskFolder, TaskKind, TaskState
@@ -62,14 +62,14 @@ def test_reports_are_looked_for_once_in_a_while_where_looking_costs(tmp_path: Pa
     spec = Spec(
         Task("t", "j", TaskKind.TRAINING, "command", "true"), Deployment(offer, 1), str(tmp_path), 0.0
     )
-    state = State(1, "b", generation=1, stints=(Stint(0, "i1", 1, 0.0, 1e12),))
-    home = Home(TaskFolder(tmp_path), tmp_path, 1)
-    keeper = Keeper(files, spec, home, objects, state, lost_seconds=30.0, read_seconds=1000.0)
-    crew = Crew(Lambdas(FunctionsSettings(), tmp_path), "name", lambda: None)
+    state = State(1, "b", generation=1, latest=(Invocation(0, "i1", 1, 0.0, 1e12),))
+    home = Collector(TaskFolder(tmp_path), tmp_path, 1)
+    record = Record(files, spec, home, objects, state, lost_seconds=30.0, read_seconds=1000.0)
+    invoker = Invoker(Lambdas(FunctionsSettings(), tmp_path), "name", lambda: None)
     for _ in range(20):
-        keeper.hear(crew)
-        keeper.save()
-    assert (objects.reads, keeper.state.requests) == (1, (1, 0))
+        record.receive(invoker)
+        record.change()
+    assert (objects.reads, record.state.requests) == (1, (1, 0))
 
 
 def test_a_function_that_would_be_lost_at_once_still_has_a_price(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mlcd.clouds.functions import handler
-from mlcd.clouds.functions.counting import CountedObjects
+from mlcd.clouds.functions.counted_objects import CountedObjects
 from mlcd.clouds.functions.handler import Worker
-from mlcd.clouds.functions.orders import CODE, ORDERS, Event, Orders, to_bytes
+from mlcd.clouds.functions.messages import CODE, INSTRUCTIONS, Event, Instructions, to_bytes
 from mlcd.clouds.functions.workspace import Workspace
 from mlcd.sync import open_object_store
 
@@ -36,7 +36,7 @@ def worker(objects: CountedObjects, tmp_path: Path, before: str = "") -> Worker:
 
 
 def test_a_function_does_what_it_is_ordered_to(objects: CountedObjects, tmp_path: Path) -> None:
-    objects.put(ORDERS, to_bytes(Orders(generation=1, members={"0": "i1"})))
+    objects.put(INSTRUCTIONS, to_bytes(Instructions(generation=1, members={"0": "i1"})))
     assert worker(objects, tmp_path).run()["exit_code"] == 0
     assert (tmp_path / "started").exists()
 
@@ -44,15 +44,15 @@ def test_a_function_does_what_it_is_ordered_to(objects: CountedObjects, tmp_path
 def test_orders_that_are_away_for_a_moment_end_nothing(
     objects: CountedObjects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    objects.put(ORDERS, to_bytes(Orders(generation=1, members={"0": "i1"})))
+    objects.put(INSTRUCTIONS, to_bytes(Instructions(generation=1, members={"0": "i1"})))
     waiting = worker(objects, tmp_path, "sleep 2; ")
-    threading.Timer(1.0, objects.delete, [ORDERS]).start()
+    threading.Timer(1.0, objects.delete, [INSTRUCTIONS]).start()
     assert waiting.run()["exit_code"] == 0
     (tmp_path / "started").unlink()
     monkeypatch.setattr(handler, "AWAY_SECONDS", 0.5)
-    objects.put(ORDERS, to_bytes(Orders(generation=1, members={"0": "i1"})))
+    objects.put(INSTRUCTIONS, to_bytes(Instructions(generation=1, members={"0": "i1"})))
     forgotten = worker(objects, tmp_path, "sleep 60; ")
-    threading.Timer(1.0, objects.delete, [ORDERS]).start()
+    threading.Timer(1.0, objects.delete, [INSTRUCTIONS]).start()
     assert forgotten.run()["asked"] == "stop"
     assert not (tmp_path / "started").exists()
 

@@ -21,9 +21,10 @@ import numpy as np
 import pytest
 
 from clouds.functions.task_tools import Field, log_of
-from mlcd.clouds.functions.files import Spec, task_files
+from mlcd.clouds.functions.files import Spec, TaskFiles
 from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.clouds.tasks.processes import marked, seen
+from mlcd.core.serial import to_json
 from mlcd.core.task import Task, TaskState
 from mlcd.errors import CloudError
 from mlcd.sync import start_servers
@@ -117,7 +118,7 @@ def test_a_torch_program_runs_unchanged_on_functions_that_cannot_reach_each_othe
     assert (Path(task.folder) / "outputs" / "model.pt").is_file()
 
 
-def test_a_killed_scheduler_is_replaced_and_nothing_is_done_twice(fields: Any, tmp_path: Path) -> None:
+def test_a_killed_runner_is_replaced_and_nothing_is_done_twice(fields: Any, tmp_path: Path) -> None:
     field = fields(straggler_seconds=10.0)
     task = training(field, tmp_path, STEPS="40", PAUSE="0.2")
     handle = field.launch(task, nodes=2, TOKEN="tell-nobody")
@@ -129,12 +130,12 @@ def test_a_killed_scheduler_is_replaced_and_nothing_is_done_twice(fields: Any, t
     assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
     assert (after.pid != before.pid, after.invocations) == (True, 2)
     assert curve(log_of(task)) == pytest.approx(one_process(tmp_path, 40), rel=1e-9)
-    assert task_files(field.cloud.home, handle).read_secrets() == {}
+    assert TaskFiles.of(field.cloud.home, handle).read_secrets() == {}
     everything = [path for path in field.home.rglob("*") if path.is_file()]
     assert not [path for path in everything if b"tell-nobody" in path.read_bytes()]
 
 
-def test_a_killed_scheduler_of_one_function_loses_not_even_a_step(fields: Any, tmp_path: Path) -> None:
+def test_a_killed_runner_of_one_function_loses_not_even_a_step(fields: Any, tmp_path: Path) -> None:
     field = fields()
     task = training(field, tmp_path, STEPS="25", PAUSE="0.2")
     handle = field.launch(task)
@@ -220,13 +221,13 @@ def test_a_program_that_saves_nothing_in_a_whole_function_is_told(fields: Any) -
     assert "no checkpoint was committed" in status.reason
 
 
-def test_a_scheduler_that_cannot_begin_is_told_and_not_started_again_and_again(fields: Any) -> None:
+def test_a_runner_that_cannot_begin_is_told_and_not_started_again_and_again(fields: Any) -> None:
     field = fields()
     task = field.task("true")
-    files = task_files(field.cloud.home, task.id)
+    files = TaskFiles.of(field.cloud.home, task.id)
     files.root.mkdir(parents=True)
     files.write_secrets({})
-    files.write_settings(FunctionsSettings(objects="ftp://nowhere"))
+    files.write_private("settings.json", to_json(FunctionsSettings(objects="ftp://nowhere")))
     files.write_spec(Spec(task, field.deployment(), str(field.cloud.home), time.time()))
     status = field.wait(task.id)
     assert status.state is TaskState.FAILED

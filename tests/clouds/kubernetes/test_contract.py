@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clouds.seller_contract import SellerContract
+from clouds.provider_contract import ProviderContract
 from mlcd.clouds.base import Cloud
 from mlcd.clouds.kubernetes import open_cloud
 from mlcd.clouds.kubernetes.settings import KubernetesSettings
@@ -15,7 +15,7 @@ from mlcd.settings import Settings
 
 
 @pytest.mark.slow
-class TestKubernetesCloud(SellerContract):
+class TestKubernetesCloud(ProviderContract):
     """Real couriers and agents; the pods are processes of this computer."""
 
     @pytest.fixture(autouse=True)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from clouds.seller_contract import SellerContract
+from clouds.provider_contract import ProviderContract
 from mlcd.clouds.base import Cloud
 from mlcd.clouds.ray.settings import RaySettings
 from mlcd.settings import Settings
 
 
 @pytest.mark.slow
-class TestRayCloud(SellerContract):
+class TestRayCloud(ProviderContract):
     """A real cluster of small nodes on this computer."""
 
     @pytest.fixture(autouse=True)

@@ -128,7 +128,7 @@ def test_a_lost_node_ends_the_task_as_lost_and_the_next_one_goes_on(rented: Rent
     assert int(rented.text(again).split()[1]) >= 10
 
 
-def test_a_courier_that_is_killed_is_replaced_and_nothing_starts_twice(rented: Rented) -> None:
+def test_a_runner_that_is_killed_is_replaced_and_nothing_starts_twice(rented: Rented) -> None:
     task = rented.task("echo begin; sleep 6; echo end")
     handle = rented.launch(task)
     rented.wait(handle, lambda status: status.state is TaskState.RUNNING)
@@ -163,7 +163,7 @@ def couriers(home: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["cmdline"]):
         line = process.info["cmdline"] or []
-        if "mlcd.clouds.remote.courier" in line and any(str(home) in part for part in line):
+        if "mlcd.clouds.tasks.runner" in line and any(str(home) in part for part in line):
             found.append(process)
     return found
 

@@ -22,5 +22,5 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
 
 @pytest.fixture(autouse=True)
 def _couriers_find_the_seller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The courier imports the seller by name, from these tests."""
+    """The runner imports the provider by name, from these tests."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))

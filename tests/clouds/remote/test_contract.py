@@ -14,7 +14,7 @@ from mlcd.testing import CloudContract
 
 @pytest.mark.slow
 class TestLoopbackCloud(CloudContract):
-    """Real couriers, agents and ssh; only the renting is books."""
+    """Real runners, agents and ssh; only the renting is books."""
 
     patience_seconds = 60.0
 

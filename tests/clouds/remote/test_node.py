@@ -1,4 +1,4 @@
-"""One machine of a task, as its courier sees it."""
+"""One machine of a task, as its runner sees it."""
 
 from __future__ import annotations
 

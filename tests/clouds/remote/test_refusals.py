@@ -10,10 +10,10 @@ import pytest
 
 from loopback_machines import OFFER
 from mlcd.clouds.remote.base import UnreachableError
-from mlcd.clouds.remote.errand import Errand
-from mlcd.clouds.remote.files import Spec, State, TaskFiles, task_files
+from mlcd.clouds.remote.files import Spec, State, TaskFiles
+from mlcd.clouds.remote.task import RemoteTask
 from mlcd.core.machines import Deployment
-from mlcd.core.task import Refusal, Task, TaskKind, TaskState
+from mlcd.core.task import EndCause, Refusal, Task, TaskKind, TaskState
 from mlcd.errors import MlcdError, UserError
 
 AWAY = UnreachableError("Machine m-1 does not answer.")
@@ -21,19 +21,19 @@ AWAY = UnreachableError("Machine m-1 does not answer.")
 
 def files_in(home: Path, **facts: Any) -> TaskFiles:
     """Those of a task that stands so."""
-    files = task_files(home, "task-1")
+    files = TaskFiles.of(home, "task-1")
     files.root.mkdir(parents=True)
     files.write_state(State(started_at=time.time(), **facts))
     return files
 
 
-def errand_of(files: TaskFiles, home: Path) -> Errand:
+def task_of(files: TaskFiles, home: Path) -> RemoteTask:
     task = Task("task-1", "job", TaskKind.TRAINING, "command", "true", folder=str(home / "task-1"))
     options = {"books": str(home / "books")}
     spec = Spec(
-        task, Deployment(OFFER, 1), str(home), "loopback_machines:open_machines", options, time.time()
+        task, Deployment(OFFER, 1), str(home), time.time(), "loopback_machines:open_machines", options
     )
-    return Errand(files, spec)
+    return RemoteTask(files, spec, {})
 
 
 @pytest.mark.parametrize(
@@ -44,31 +44,27 @@ def test_a_program_that_was_handed_over_and_never_ran_is_not_blamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: MlcdError, refused: Refusal
 ) -> None:
     files = files_in(tmp_path, agents=True, state=TaskState.SETUP)
-    errand = errand_of(files, tmp_path)
-    monkeypatch.setattr(errand, "_rejoin", lambda: _raise(error))
-    ending = errand._live()
-    assert (ending.state, ending.reason) == (TaskState.FAILED, error.message)
-    state = files.read_state()
-    assert state is not None
-    assert (state.refused, state.hint) == (refused, error.hint)
+    task = task_of(files, tmp_path)
+    monkeypatch.setattr(task, "_rejoin", lambda: _raise(error))
+    outcome = task._live()
+    assert (outcome.state, outcome.reason) == (TaskState.FAILED, error.message)
+    assert (outcome.refused, outcome.hint) == (refused, error.hint)
 
 
 def test_once_the_program_runs_nothing_was_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = files_in(tmp_path, agents=True, state=TaskState.RUNNING, running_at=time.time())
-    errand = errand_of(files, tmp_path)
-    monkeypatch.setattr(errand, "_rejoin", lambda: _raise(AWAY))
-    errand._live()
-    state = files.read_state()
-    assert state is not None
-    assert state.refused == ""
+    task = task_of(files, tmp_path)
+    monkeypatch.setattr(task, "_rejoin", lambda: _raise(AWAY))
+    outcome = task._live()
+    assert (outcome.cause, outcome.refused) == (EndCause.CRASHED, None)
 
 
-@pytest.mark.parametrize(("running_at", "refused"), [(None, Refusal.CLOUD), (1.0, "")])
-def test_a_courier_that_cannot_begin_blames_no_program_that_never_ran(
-    tmp_path: Path, running_at: float | None, refused: str
+@pytest.mark.parametrize(("running_at", "refused"), [(None, Refusal.CLOUD), (1.0, None)])
+def test_a_runner_that_cannot_begin_blames_no_program_that_never_ran(
+    tmp_path: Path, running_at: float | None, refused: Refusal | None
 ) -> None:
     files = files_in(tmp_path, agents=True, running_at=running_at)
-    files.give_up("its courier could not begin: no memory")
+    files.give_up("its task runner could not begin: no memory")
     state = files.read_state()
     assert state is not None
     assert (state.state, state.refused) == (TaskState.FAILED, refused)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clouds.remote.test_errands import Rented, _renting
+from clouds.remote.test_tasks import Rented, _renting
 from loopback_machines import OFFER, Door
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Handle, Task, TaskState

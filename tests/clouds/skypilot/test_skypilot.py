@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clouds.seller_contract import SellerContract
+from clouds.provider_contract import ProviderContract
 from mlcd.clouds.base import Cloud
 from mlcd.clouds.skypilot import open_cloud
 from mlcd.clouds.skypilot.machines import SkyMachines, name_of
@@ -33,7 +33,7 @@ def _clear_machines(sky_settings: SkyPilotSettings) -> Iterator[None]:
 
 
 @pytest.mark.slow
-class TestSkyPilotCloud(SellerContract):
+class TestSkyPilotCloud(ProviderContract):
     """Real couriers, agents and ssh; only the renting is a stand-in."""
 
     @pytest.fixture(autouse=True)

@@ -60,9 +60,9 @@ def _span(machine: Machine, state: State, now: float) -> float:
 
 def _kept_seconds(machine: Machine, state: State, now: float) -> float:
     """How long a machine waits, paid for in advance, for the next task."""
-    if machine.id not in state.kept or state.kept_until is None:
+    if machine.id not in state.warm or state.warm_until is None:
         return 0.0
-    return max(0.0, state.kept_until - now)
+    return max(0.0, state.warm_until - now)
 
 
 def _missing_seconds(machine: Machine, state: State, now: float) -> float:

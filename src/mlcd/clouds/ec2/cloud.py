@@ -31,7 +31,7 @@ class Ec2Cloud(RemoteCloud):
 
     name = "ec2"
     poll_seconds = 0.5
-    seller = "mlcd.clouds.ec2.machines:open_machines"
+    provider = "mlcd.clouds.ec2.machines:open_machines"
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings.home)
@@ -105,7 +105,7 @@ class Ec2Cloud(RemoteCloud):
             what,
             since,
             leased_until=max(leases, default=None),
-            kept_until=self.kept_until(task, {one["InstanceId"] for one in ones}),
+            kept_until=self.warm_until(task, {one["InstanceId"] for one in ones}),
         )
 
     def _tagged(self, region: str) -> list[dict[str, Any]]:

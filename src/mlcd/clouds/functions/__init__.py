@@ -1,14 +1,14 @@
 """Training on serverless functions: memory size is scale-up, the number of functions is scale-out.
 
-    FunctionsCloud.launch ──► scheduler (detached, one for each task)
+    FunctionsCloud.launch ──► runner (detached, one for each task)
                                  │  invokes every function itself, follows it, restarts it before its time is up
              Lambda's API ◄──────┤  AWS, or the service on this computer (service/)
                                  │
              object store ◄──────┴── handler (in each function): runs the program, ships progress, logs, checkpoints
           parameter store ◄───────── the programs: gradients (mlcd.sync)
 
-What scheduler and handlers tell each other goes through the object store (orders.py), so neither needs to reach the
-other, and a scheduler that takes over finds everything there.
+What runner and handlers tell each other goes through the object store (messages.py), so neither needs to reach the
+other, and a runner that takes over finds everything there.
 """
 
 from __future__ import annotations

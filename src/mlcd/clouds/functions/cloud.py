@@ -1,31 +1,26 @@
-"""Launches, follows and stops tasks on functions, from any process, by the folders that they leave."""
+"""Functions as a cloud: what is for sale, what it costs, and functions whose task nobody knows."""
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
-from mlcd.clouds.functions.files import Spec, State, TaskFiles, task_files
+from mlcd.clouds.functions.files import Spec, State, TaskFiles
 from mlcd.clouds.functions.lambdas import Lambdas, Listed, function_name, too_much_memory
-from mlcd.clouds.functions.launching import ensure_scheduler
+from mlcd.clouds.functions.network_check import refuse_connecting_program
 from mlcd.clouds.functions.offers import LARGEST_MB, MOST_FUNCTIONS, Terms, make_offers, memory_of
 from mlcd.clouds.functions.prices import prices_of
 from mlcd.clouds.functions.ranks import margin_seconds, tick_seconds
-from mlcd.clouds.functions.reaching import refuse_connecting_program
 from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.clouds.functions.stores import bills_requests, check_writable, objects_url
-from mlcd.clouds.tasks.files import working_folder, write_atomically
-from mlcd.clouds.tasks.processes import alive
-from mlcd.clouds.tasks.telling import Narrator
-from mlcd.core.clock import Clock, SystemClock
+from mlcd.clouds.tasks.cloud import RunnerCloud
+from mlcd.clouds.tasks.files import Files, write_atomically
+from mlcd.core.clock import Clock
 from mlcd.core.machines import Deployment, Offer
+from mlcd.core.serial import to_json
 from mlcd.core.study import ProbeTime
-from mlcd.core.task import Charge, Handle, Owned, Task, TaskState, TaskStatus
-from mlcd.errors import CloudError, NoCapacityError
+from mlcd.core.task import Charge, Handle, Owned, Task
+from mlcd.errors import NoCapacityError
 from mlcd.settings import Settings
 
 COLD_START_SECONDS = 3.0  # a function with a handler; the program's own start comes on top
@@ -34,20 +29,18 @@ NEW_ACCOUNT_MB = 3008  # a function of that size may be had in every account
 LIMIT_HOLDS_SECONDS = 24 * 3600.0  # an account's limit may be raised
 
 
-class FunctionsCloud:
+class FunctionsCloud(RunnerCloud[Spec, State]):
     """Serverless functions. See mlcd.clouds.base.Cloud for what it promises."""
 
     name = "functions"
-    start_seconds: float | None = None  # that depends on the program alone
+    life = "mlcd.clouds.functions.task:FunctionTask"
+    files_kind = TaskFiles
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
-        self.clock: Clock = clock or SystemClock()
+        super().__init__(settings.home, clock)
         self._settings = settings.of(FunctionsSettings)
-        self.home = settings.home.absolute() / "functions"
-        self.ending_seconds = 0.0
         self.poll_seconds = 0.25 if not self._settings.endpoint else 5.0
         self._lambdas = Lambdas(self._settings, self.home)
-        self._narrator = Narrator()
 
     def offers(self) -> Sequence[Offer]:
         """Every memory size, as many functions as a task may have."""
@@ -63,65 +56,36 @@ class FunctionsCloud:
         )
 
     def launch(self, task: Task, deployment: Deployment, secrets: Mapping[str, str]) -> Handle:
-        """Start a scheduler for the task, unless it ever had one that saw it to its end."""
-        _check_capacity(deployment)
+        """Start a runner for the task, unless it ever had one that saw it to its end."""
         refuse_connecting_program(task, deployment, self._settings)
+        return super().launch(task, deployment, secrets)
+
+    def make_spec(self, task: Task, deployment: Deployment) -> Spec:
+        """The settings are in a file of their own, for they may hold a password."""
+        return Spec(task, deployment, str(self.home), self.clock.now())
+
+    def prepare(self, files: Files[Spec, State], task: Task, secrets: Mapping[str, str]) -> None:
+        """Secrets and settings, for each runner of the task."""
+        self.home.chmod(0o700)  # instructions and settings hold passwords
+        check_writable(objects_url(self._settings, self.home, task.id))
+        files.write_secrets(secrets)
+        files.write_private("settings.json", to_json(self._settings))
+
+    def refuse(self, deployment: Deployment) -> None:
+        """More functions or memory than the account may have are not asked for."""
+        if deployment.nodes > deployment.offer.max_nodes:
+            raise NoCapacityError(
+                f"{deployment} needs {deployment.nodes} functions; {deployment.offer.max_nodes} may run at once.",
+                "Ask for fewer, or raise the settings functions.most and functions.concurrency.",
+            )
         self._check_memory(memory_of(deployment.offer))
-        files = task_files(self.home, task.id)
-        try:
-            self.home.mkdir(mode=0o700, parents=True, exist_ok=True)  # orders and settings hold passwords
-            files.root.mkdir(parents=True, exist_ok=True)
-            if files.read_spec() is None:
-                check_writable(objects_url(self._settings, self.home, task.id))
-                working_folder(task, files).root.mkdir(parents=True, exist_ok=True)
-                files.write_secrets(secrets)
-                files.write_settings(self._settings)
-                files.write_spec(Spec(task, deployment, str(self.home), self.clock.now()))
-            ensure_scheduler(files)
-        except OSError as error:
-            raise CloudError(f"Task {task.id} cannot be started: {error}", "Is the disk full?") from error
-        return task.id
-
-    def status(self, handle: Handle) -> TaskStatus:
-        """What the scheduler wrote last; one that has died is replaced, and the task goes on."""
-        files = task_files(self.home, handle)
-        spec = self._narrator.asked(files)
-        if spec is None:
-            return TaskStatus(TaskState.LOST, reason="nothing is known of it on this computer")
-        state = files.read_state()
-        if state is None or not (state.state.ended or alive(state.pid, state.birth)):
-            ensure_scheduler(files)
-            state = files.read_state() or state
-        return TaskStatus(TaskState.STARTING) if state is None else self._tell(files, spec, state)
-
-    def stop(self, handle: Handle) -> None:
-        """Ask the scheduler to end it; where it has died, another does."""
-        files = task_files(self.home, handle)
-        state = files.read_state()
-        if not files.root.is_dir():
-            self._stop_unknown(handle)
-            return
-        if state is not None and state.state.ended:
-            return
-        with suppress(OSError):  # a full disk: the signal says the same
-            files.stop.touch()
-        if state is not None and alive(state.pid, state.birth):
-            with suppress(ProcessLookupError):
-                os.kill(state.pid, signal.SIGTERM)
-        elif files.read_spec() is not None:
-            ensure_scheduler(files)
 
     def owned(self) -> Iterable[Owned]:
         """Every task that has not ended, and every function whose task nobody knows."""
-        tasks = self.home / "tasks"
-        folders = sorted(tasks.iterdir()) if tasks.is_dir() else []
-        known = [owned for folder in folders if (owned := self._owned(TaskFiles(folder))) is not None]
+        known = [owned for files in self.all_files() if (owned := self._owned(files)) is not None]
         names = {function_name(owned.task_id) for owned in known}
         strays = [function for function in self._lambdas.ours() if function.name not in names]
         return [*known, *(self._stray(function) for function in strays)]
-
-    def close(self) -> None:
-        """Nothing to let go of; what runs goes on."""
 
     def _terms(self, most: int) -> Terms:
         settings, prices = self._settings, prices_of(self._settings)
@@ -164,19 +128,12 @@ class FunctionsCloud:
     def _limit_file(self) -> Path:
         return self.home / f"memory-limit-{self._settings.region}"
 
-    def _tell(self, files: TaskFiles, spec: Spec, state: State) -> TaskStatus:
-        charges = self._charges(spec.deployment, state)
-        told = self._narrator.tell(spec, working_folder(spec.task, files), state, charges)
-        return replace(told, notes=state.notes, refused=state.refused, hint=state.hint)
-
-    def _charges(self, deployment: Deployment, state: State) -> tuple[Charge, ...]:
+    def charges(self, spec: Spec, state: State, now: float) -> tuple[Charge, ...]:
         """The time of all functions, requests and stores, and, for information, what of the time went into starts."""
-        if state.started_at is None:
-            return ()
-        now, prices = self.clock.now(), prices_of(self._settings)
+        deployment, prices = spec.deployment, prices_of(self._settings)
         seconds = state.seconds(now)
         usd = seconds * deployment.offer.usd_per_hour / 3600.0
-        whole = max(0.0, (state.ended_at if state.ended_at is not None else now) - state.started_at)
+        whole = max(0.0, now - (state.started_at if state.started_at is not None else now))
         store_usd = deployment.offer.store_usd_per_hour * whole / 3600.0
         objects_usd = prices.objects_usd(*state.requests) if bills_requests(self._settings) else 0.0
         starting = f"of that, {state.starts} starts to the first step"
@@ -188,12 +145,9 @@ class FunctionsCloud:
             *([Charge(starting, state.init_seconds / deployment.nodes, 0.0)] if state.starts else []),
         )
 
-    def _owned(self, files: TaskFiles) -> Owned | None:
-        spec, state = self._narrator.asked(files), files.read_state()
-        if spec is None or (state is not None and state.state.ended):
-            return None
-        since = state.started_at if state is not None and state.started_at is not None else spec.launched_at
-        return Owned(files.id, spec.task.id, spec.task.job_id, str(spec.deployment), since, spec.deployment)
+    def _owned(self, files: Files[Spec, State]) -> Owned | None:
+        state = files.read_state()
+        return None if state is not None and state.state.ended else self.owned_task(files)
 
     def _stray(self, function: Listed) -> Owned:
         what = f"function {function.name} ({function.memory_mb} MB) whose task nobody knows"
@@ -206,11 +160,3 @@ class FunctionsCloud:
         for function in self._lambdas.ours():
             if handle in (function.task_id, function.name):
                 self._lambdas.delete(function.name)
-
-
-def _check_capacity(deployment: Deployment) -> None:
-    if deployment.nodes > deployment.offer.max_nodes:
-        raise NoCapacityError(
-            f"{deployment} needs {deployment.nodes} functions; {deployment.offer.max_nodes} may run at once.",
-            "Ask for fewer, or raise the settings functions.most and functions.concurrency.",
-        )

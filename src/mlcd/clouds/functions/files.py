@@ -1,42 +1,30 @@
-"""What a scheduler is told of its task, and what it tells; see tasks.files for the folder."""
+"""What the runner of a task on functions tells beside the rest; see tasks.files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from mlcd.clouds.functions.settings import FunctionsSettings
-from mlcd.clouds.tasks.files import Files, task_root
-from mlcd.core.machines import Deployment
-from mlcd.core.progress import Usage
-from mlcd.core.serial import to_json
-from mlcd.core.task import Refusal, Task, TaskState
+from mlcd.clouds.tasks.files import Files, RunnerState, TaskSpec
 
 LONGEST_SECONDS = 900.0  # that Lambda lets a function run
 
 
-@dataclass(frozen=True)
-class Spec:
-    """All that a scheduler is told, but for the secrets and the settings."""
-
-    task: Task
-    deployment: Deployment
-    home: str  # the cloud's own folder, shared by all tasks
-    launched_at: float
+Spec = TaskSpec
 
 
 @dataclass(frozen=True)
-class Stint:
+class Invocation:
     """One invocation of one rank, as far as it is known."""
 
     rank: int
-    invocation: str
+    invocation_id: str
     generation: int  # in which it was invoked
     invoked_at: float
-    heard_at: float  # its last sign of life, by the scheduler's clock
+    reported_at: float  # its last sign of life, by the runner's clock
     most_seconds: float = LONGEST_SECONDS  # that the service lets it run
     reports: int = 0  # read so far
-    phase: str = ""  # as it reports itself; see orders.Report
+    phase: str = ""  # as it reports itself; see messages.Report
     began_at: float | None = None  # by its first report: waiting for room or for the service is not billed
     running_at: float | None = None
     stepped_generation: int = -1  # the newest in which its program has made a step
@@ -95,38 +83,23 @@ class Count:
 
 
 @dataclass(frozen=True)
-class State:
-    """How the task stands."""
+class State(RunnerState):
+    """With what is known of the functions."""
 
-    pid: int
-    birth: str
-    state: TaskState = TaskState.STARTING
-    seen_at: float = 0.0
-    started_at: float | None = None
-    setup_at: float | None = None
-    running_at: float | None = None
-    ended_at: float | None = None
-    exit_code: int | None = None
-    reason: str = ""
-    failed_node: int = 0
-    usage: Usage = Usage()
     uploaded: bool = False  # the code is in the object store
     generation: int = 0
     checkpoint: str = ""  # with which this generation began
-    stints: tuple[Stint, ...] = ()  # the newest of each rank
+    latest: tuple[Invocation, ...] = ()  # the newest of each rank
     invocations: int = 0
-    billed_seconds: float = 0.0  # of all stints before those
-    reads: int = 0  # of the object store: by all stints before those, and by the scheduler
+    billed_seconds: float = 0.0  # of all invocations before those
+    reads: int = 0  # of the object store: by all invocations before those, and by the runner
     writes: int = 0
     restarts: int = 0  # generations after the first, for whatever reason
     losses: int = 0  # functions that failed, were lost or straggled
     starts: int = 0  # of programs that came to their first step
     init_seconds: float = 0.0  # from each of these starts to the first step
     home_checkpoint: str = ""  # the newest that has come home
-    vain: int = 0  # restarts in a row without a newer checkpoint
-    refused: Refusal | None = None  # why it could not be started, where that is no fault of the program
-    hint: str = ""  # what to do about that
-    notes: tuple[str, ...] = ()  # functions that were lost on the way, in words
+    fruitless: int = 0  # restarts in a row without a newer checkpoint
     counts: tuple[Count, ...] = ()  # of each rank
     sizes: dict[str, int] = field(
         default_factory=dict
@@ -134,13 +107,13 @@ class State:
 
     def seconds(self, now: float) -> float:
         """Billed so far, over all functions."""
-        return self.billed_seconds + sum(stint.seconds(now) for stint in self.stints)
+        return self.billed_seconds + sum(invocation.seconds(now) for invocation in self.latest)
 
     @property
     def requests(self) -> tuple[int, int]:
         """Reads and writes of the object store so far, by everybody."""
-        reads = self.reads + sum(stint.reads for stint in self.stints)
-        return reads, self.writes + sum(stint.writes for stint in self.stints)
+        reads = self.reads + sum(invocation.reads for invocation in self.latest)
+        return reads, self.writes + sum(invocation.writes for invocation in self.latest)
 
     def count_of(self, rank: int) -> Count:
         """What a rank has counted."""
@@ -152,17 +125,19 @@ class State:
         counts[rank] = count
         return replace(self, counts=tuple(counts))
 
-    def with_stint(self, stint: Stint) -> State:
+    def with_invocation(self, invocation: Invocation) -> State:
         """This state with a rank's newest invocation; what the one before it cost stays counted."""
-        others = tuple(each for each in self.stints if each.rank != stint.rank)
+        others = tuple(each for each in self.latest if each.rank != invocation.rank)
         before = [
-            each for each in self.stints if each.rank == stint.rank and each.invocation != stint.invocation
+            each
+            for each in self.latest
+            if each.rank == invocation.rank and each.invocation_id != invocation.invocation_id
         ]
-        cost = sum(each.seconds_if_over(stint.invoked_at) for each in before)
-        stints = tuple(sorted((*others, stint), key=lambda each: each.rank))
+        cost = sum(each.seconds_if_over(invocation.invoked_at) for each in before)
+        invocations = tuple(sorted((*others, invocation), key=lambda each: each.rank))
         return replace(
             self,
-            stints=stints,
+            latest=invocations,
             billed_seconds=self.billed_seconds + cost,
             reads=self.reads + sum(each.reads for each in before),
             writes=self.writes + sum(each.writes for each in before),
@@ -171,7 +146,7 @@ class State:
 
 @dataclass(frozen=True)
 class TaskFiles(Files[Spec, State]):
-    """The files of one task, with what its scheduler is told and tells. The secrets go when the task ends."""
+    """The files of one task, with what its runner is told and tells. The secrets go when the task ends."""
 
     spec_kind = Spec
     state_kind = State
@@ -179,12 +154,3 @@ class TaskFiles(Files[Spec, State]):
     def read_settings(self) -> FunctionsSettings | None:
         """The settings that the task was launched with; None: it was not launched to the end."""
         return self.read(FunctionsSettings, "settings.json")
-
-    def write_settings(self, settings: FunctionsSettings) -> None:
-        """Keep them for whoever looks after the task; they may hold a password."""
-        self.write_private("settings.json", to_json(settings))
-
-
-def task_files(home: Path, task_id: str) -> TaskFiles:
-    """Where a task's files are, whether or not there are any."""
-    return TaskFiles(task_root(home, task_id))

@@ -1,6 +1,6 @@
 """What runs in every function: the same package here and on AWS.
 
-    fetch code → setup → ┌ checkpoint → program → until it ends, its time is nearly up, or orders change ┐ → last report
+    fetch code → setup → ┌ checkpoint → program → until it ends, its time is nearly up, or instructions change ┐ → last report
                          └───────────────── a newer generation: start anew, in the same invocation ──────┘
 
 A program that is asked to end (SIGTERM) agrees with the other ranks on a step, saves, and ends; see mlcd.worker. What it
@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.checkpoints import Trained
-from mlcd.clouds.functions.counting import CountedObjects
-from mlcd.clouds.functions.courier import Courier
-from mlcd.clouds.functions.orders import ORDERS, Event, Orders, read_event, read_orders
+from mlcd.clouds.functions.counted_objects import CountedObjects
+from mlcd.clouds.functions.messages import INSTRUCTIONS, Event, Instructions, read_event, read_instructions
 from mlcd.clouds.functions.program import Program
+from mlcd.clouds.functions.reporter import Reporter
 from mlcd.clouds.functions.workspace import Workspace, open_workspace, ship_checkpoint
 from mlcd.clouds.progress_files import ProgressReader
 from mlcd.clouds.tasks.snapshots import Snapshots, put_back
@@ -30,18 +30,18 @@ from mlcd.worker import checkpoints
 
 LOOK_SECONDS = 0.05
 LATE_SECONDS = 2.0  # after a report of that much later the program tells no more of a save
-AWAITING_SHARE = 0.2  # of a tick, between two looks for new orders: each is a request that costs money
-AWAY_SECONDS = 60.0  # that the object store may be without orders while the program runs
+AWAITING_SHARE = 0.2  # of a tick, between two looks for new instructions: each is a request that costs money
+AWAY_SECONDS = 60.0  # that the object store may be without instructions while the program runs
 SAVE_SHARE = 0.6  # of the margin is the program's, to save; the rest is for bringing it home
 
 
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Lambda's way in: one function's part of a task, for as long as it may last."""
     began_at = _began_at()
-    order = read_event(event)
+    given = read_event(event)
     up_at = time.time() + context.get_remaining_time_in_millis() / 1000
-    objects = CountedObjects(open_object_store(order.objects))
-    return Worker(order, objects, open_workspace(order), began_at, up_at).run()
+    objects = CountedObjects(open_object_store(given.objects))
+    return Worker(given, objects, open_workspace(given), began_at, up_at).run()
 
 
 def _began_at() -> float:
@@ -75,18 +75,18 @@ class Worker:
         self._generation = 0
         self._shipped = ""
         self._snapshots: Snapshots | None = None
-        self._orders = Orders()
-        self._orders_at = 0.0
+        self._instructions = Instructions()
+        self._instructions_at = 0.0
         self._missed_at = math.inf
         progress = workspace.progress / f"rank-{event.rank}.jsonl"
-        self._courier = Courier(objects, event, workspace.log, progress, self._usage)
-        self._courier.tell(began_at=began_at)
+        self._reporter = Reporter(objects, event, workspace.log, progress, self._usage)
+        self._reporter.tell(began_at=began_at)
 
     def run(self) -> dict[str, Any]:
         """Do it, whatever happens, and say how it went."""
         problem = ""
         try:
-            self._courier.start()
+            self._reporter.start()
             self._prepare()
             self._work()
         except ObjectError as error:
@@ -96,13 +96,13 @@ class Worker:
         finally:
             if self._program is not None and self._program.exit_code is None:
                 self._program.kill()
-        return self._last_words(problem)
+        return self._final_report(problem)
 
     def _prepare(self) -> None:
         self._space.fetch(self._objects)
         if self._space.needs_setup():
-            self._courier.tell(phase="setup")
-            self._start(self._event.setup, Orders())
+            self._reporter.tell(phase="setup")
+            self._start(self._event.setup, Instructions())
             self._follow()
             if self._exit_code == 0:
                 self._space.note_setup()
@@ -111,35 +111,35 @@ class Worker:
         """Run the program, and again with every newer generation."""
         if self._exit_code or (self._program is not None and self._program.asked):
             return  # the setup did not go well
-        self._read_orders()
-        while not self._orders.end and self._orders.follows(self._event):
+        self._read_instructions()
+        while not self._instructions.end and self._instructions.follows(self._event):
             self._begin()
             self._follow()
-            if self._program is None or self._program.asked or not self._await_new_orders():
+            if self._program is None or self._program.asked or not self._await_new_instructions():
                 return
 
     def _begin(self) -> None:
-        orders, space = self._orders, self._space
-        self._generation = orders.generation
-        self._shipped = orders.checkpoint
-        space.place_checkpoint(self._objects, orders.checkpoint)
+        instructions, space = self._instructions, self._space
+        self._generation = instructions.generation
+        self._shipped = instructions.checkpoint
+        space.place_checkpoint(self._objects, instructions.checkpoint)
         if self._event.checkpoint_path:
             put_back(space.checkpoints, space.code / self._event.checkpoint_path)
-        self._courier.next_program(orders.generation)
-        program = self._start(self._event.run, orders)
+        self._reporter.next_program(instructions.generation)
+        program = self._start(self._event.run, instructions)
         self._snapshots = self._watch_checkpoints(program)
-        self._courier.tell(
-            phase="running", generation=orders.generation, running_at=program.started_at, exit_code=None
+        self._reporter.tell(
+            phase="running", generation=instructions.generation, running_at=program.started_at, exit_code=None
         )
 
-    def _start(self, command: str, orders: Orders) -> Program:
+    def _start(self, command: str, instructions: Instructions) -> Program:
         env = {
             **self._space.environment(),
-            "MLCD_SAMPLES_BEFORE": f"{orders.samples_before:.0f}",
+            "MLCD_SAMPLES_BEFORE": f"{instructions.samples_before:.0f}",
             "MLCD_SYNC_TASK": self._event.task_id,
-            "MLCD_SYNC_GENERATION": str(orders.generation),
-            "MLCD_SYNC_TIMEOUT": f"{orders.sync_timeout:g}",
-            **({"MLCD_SYNC_URL": orders.sync_url} if orders.sync_url else {}),
+            "MLCD_SYNC_GENERATION": str(instructions.generation),
+            "MLCD_SYNC_TIMEOUT": f"{instructions.sync_timeout:g}",
+            **({"MLCD_SYNC_URL": instructions.sync_url} if instructions.sync_url else {}),
         }
         self._program = Program(command, env, self._space.code, self._space.log)
         return self._program
@@ -149,7 +149,7 @@ class Worker:
         program = self._program
         while program is not None and program.look():
             self._heed_time(program)
-            self._heed_orders(program)
+            self._heed_instructions(program)
             self._ship()
             time.sleep(LOOK_SECONDS)
 
@@ -160,49 +160,49 @@ class Worker:
         if now > self._limit_at:
             program.ask_to_end("limit", self._event.grace_seconds)
 
-    def _heed_orders(self, program: Program) -> None:
-        if time.monotonic() - self._orders_at < self._event.tick_seconds:
+    def _heed_instructions(self, program: Program) -> None:
+        if time.monotonic() - self._instructions_at < self._event.tick_seconds:
             return
         with suppress(ObjectError):  # the store is away for a moment: what was ordered last holds
-            self._read_orders()
-        orders = self._orders
-        if orders.end:
+            self._read_instructions()
+        instructions = self._instructions
+        if instructions.end:
             program.ask_to_end("stop", self._event.grace_seconds)
-        elif not orders.follows(self._event):
+        elif not instructions.follows(self._event):
             program.asked = "replaced"
             program.kill()
-        elif orders.generation > self._generation and self._generation:
+        elif instructions.generation > self._generation and self._generation:
             program.kill()
 
-    def _await_new_orders(self) -> bool:
+    def _await_new_instructions(self) -> bool:
         """Whether a newer generation begins; one that failed waits a while for it."""
         if self._exit_code == 0:
             return False
-        self._courier.tell(phase="failed", exit_code=self._exit_code)
-        self._courier.deliver()
+        self._reporter.tell(phase="failed", exit_code=self._exit_code)
+        self._reporter.deliver()
         give_up_at = min(time.time() + self._event.linger_seconds, self._up_at - self._event.margin_seconds)
-        while self._orders.generation <= self._generation and not self._orders.end:
+        while self._instructions.generation <= self._generation and not self._instructions.end:
             if time.time() > give_up_at:
                 return False
             time.sleep(AWAITING_SHARE * self._event.tick_seconds)
             with suppress(ObjectError):
-                self._read_orders()
-        return not self._orders.end
+                self._read_instructions()
+        return not self._instructions.end
 
-    def _read_orders(self) -> None:
-        self._orders_at = time.monotonic()
+    def _read_instructions(self) -> None:
+        self._instructions_at = time.monotonic()
         try:
-            self._orders = read_orders(self._objects.get(ORDERS))
+            self._instructions = read_instructions(self._objects.get(INSTRUCTIONS))
             self._missed_at = math.inf
         except ObjectNotFound:
-            self._miss_orders()
+            self._miss_instructions()
 
-    def _miss_orders(self) -> None:
-        """Orders are there before anything is invoked: without any the task is over, unless its store is away a while."""
+    def _miss_instructions(self) -> None:
+        """Instructions are there before anything is invoked: without any the task is over, unless its store is away a while."""
         now = time.monotonic()
         self._missed_at = min(self._missed_at, now)
         if not self._generation or now - self._missed_at > AWAY_SECONDS:
-            self._orders = replace(self._orders, end="the task is over")
+            self._instructions = replace(self._instructions, end="the task is over")
 
     def _ship(self) -> None:
         """Bring home what the program has committed since the last look; the first rank does."""
@@ -214,12 +214,12 @@ class Worker:
         if newest is None or newest.path.name == self._shipped:
             return
         # Its log and progress up to there come home first: after a kill nobody would write them again.
-        if not self._courier.deliver():
+        if not self._reporter.deliver():
             return
         with suppress(ObjectError, FileNotFoundError):  # tried again at the next look
             ship_checkpoint(self._objects, newest.path)
             self._shipped = newest.path.name
-            self._courier.tell(checkpoint=self._shipped)
+            self._reporter.tell(checkpoint=self._shipped)
 
     def _watch_checkpoints(self, program: Program) -> Snapshots | None:
         """Commit what a program saves to a folder of its own."""
@@ -229,7 +229,7 @@ class Worker:
             folder=self._space.code / self._event.checkpoint_path,
             into=self._space.checkpoints,
             keep=self._event.checkpoint_keep,
-            trained_at=_TrainedAt(self._space.progress, program.started_at, self._event, self._orders),
+            trained_at=_TrainedAt(self._space.progress, program.started_at, self._event, self._instructions),
             task_id=self._event.task_id,
             say=self._say,
             roots=lambda: program.roots,
@@ -239,7 +239,7 @@ class Worker:
         with suppress(OSError), self._space.log.open("a") as log:
             log.write(f"[mlcd] {message}\n")
 
-    def _last_words(self, problem: str) -> dict[str, Any]:
+    def _final_report(self, problem: str) -> dict[str, Any]:
         program = self._program
         asked = program.asked if program is not None else ""
         try:
@@ -253,8 +253,8 @@ class Worker:
             problem = problem or f"the object store failed: {error.message}"
         patience = max(1.0, self._up_at - time.time() - 1.0)
         facts = {"phase": "ended", "exit_code": self._exit_code, "asked": asked, "problem": problem}
-        self._courier.finish(min(patience, 30.0), **facts)
-        return {**facts, "generation": self._generation, "refused": self._courier.refused}
+        self._reporter.finish(min(patience, 30.0), **facts)
+        return {**facts, "generation": self._generation, "refused": self._reporter.refused}
 
     def _usage(self) -> tuple[float, float]:
         return self._program.usage() if self._program is not None else (0.0, 0.0)
@@ -267,11 +267,11 @@ class Worker:
 class _TrainedAt:
     """Samples of the whole job at a moment: as the program tells them of a save, or this rank's times the ranks."""
 
-    def __init__(self, progress: Path, started_at: float, event: Event, orders: Orders) -> None:
+    def __init__(self, progress: Path, started_at: float, event: Event, instructions: Instructions) -> None:
         self._reader = ProgressReader(progress, started_at)
         self._started_at = started_at
         self._ranks = float(event.envs.get("WORLD_SIZE") or 1)
-        self._before = orders.samples_before
+        self._before = instructions.samples_before
         self._earlier = self._reader.read().samples  # by programs of older generations in this invocation
 
     def __call__(self, moment: float) -> Trained:

@@ -33,9 +33,9 @@ _MODULES = (
     "clouds/tasks/snapshots.py",
     "clouds/functions/__init__.py",
     "clouds/functions/handler.py",
-    "clouds/functions/counting.py",
-    "clouds/functions/courier.py",
-    "clouds/functions/orders.py",
+    "clouds/functions/counted_objects.py",
+    "clouds/functions/reporter.py",
+    "clouds/functions/messages.py",
     "clouds/functions/program.py",
     "clouds/functions/workspace.py",
 )

@@ -21,7 +21,7 @@ def _open(settings: Settings, options: Mapping[str, str]) -> Cloud:
 
 
 def _check(settings: Settings) -> Iterable[Finding]:
-    from mlcd.clouds.functions.checking import check_functions
+    from mlcd.clouds.functions.checks import check_functions
 
     return check_functions(settings.of(FunctionsSettings), settings.home.absolute() / "functions")
 

@@ -40,7 +40,7 @@ class Prices:
         return (self.usd_per_thousand_reads * reads + self.usd_per_thousand_writes * writes) / 1000.0
 
     def reports_usd_per_hour(self, tick_seconds: float) -> float:
-        """A report at every tick is written and read, and the orders are read."""
+        """A report at every tick is written and read, and the instructions are read."""
         per_hour = 3600.0 / tick_seconds
         return self.objects_usd(2 * per_hour, per_hour)
 

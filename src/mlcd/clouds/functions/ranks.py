@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 
 from mlcd import registry
-from mlcd.clouds.functions.files import Spec, Stint
+from mlcd.clouds.functions.files import Invocation, Spec
+from mlcd.clouds.functions.messages import Event
 from mlcd.clouds.functions.offers import memory_of
-from mlcd.clouds.functions.orders import Event
 from mlcd.clouds.functions.prices import prices_of
 from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.clouds.tasks.environment import POLITE_THREADS
@@ -27,18 +27,18 @@ _PORT = 29500
 def event_for(
     spec: Spec,
     settings: FunctionsSettings,
-    stint: Stint,
+    invocation: Invocation,
     objects: str,
     secrets: Mapping[str, str],
     limit_seconds: float | None,
 ) -> Event:
     """Everything that the function needs to know."""
-    task, command, env = spec.task, *_process(spec, stint.rank)
+    task, command, env = spec.task, *_process(spec, invocation.rank)
     return Event(
         objects=objects,
         task_id=task.id,
-        rank=stint.rank,
-        invocation=stint.invocation,
+        rank=invocation.rank,
+        invocation_id=invocation.invocation_id,
         run=command,
         setup=task.setup,
         envs={**POLITE_THREADS, **task.envs, **env},

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from mlcd.clouds.functions.orders import WRITABLE
+from mlcd.clouds.functions.messages import WRITABLE
 from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.errors import CloudError
 from mlcd.sync import ObjectError, Servers, SyncError, open_object_store, remove_task, start_servers
@@ -84,6 +84,6 @@ class ParameterServers:
                 remove_task(self._settings.parameters, self._task_id)
         if self._servers is not None:
             for process in self._servers.processes:
-                process.kill()  # it keeps nothing, and a scheduler's children do not hear a SIGTERM
+                process.kill()  # it keeps nothing, and a runner's children do not hear a SIGTERM
             self._servers.stop()
             self._servers = None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlcd.clouds.checkpoints import put_in_place
-from mlcd.clouds.functions.orders import CODE, Event, checkpoint_key
+from mlcd.clouds.functions.messages import CODE, Event, checkpoint_key
 from mlcd.clouds.tasks.copies import Signatures, signatures
 from mlcd.clouds.tasks.outputs import collect_outputs
 from mlcd.sync import ObjectNotFound, ObjectStore, ObjectTooLarge
@@ -49,12 +49,12 @@ class Workspace:
     @property
     def progress(self) -> Path:
         """What the program reports in this invocation."""
-        return self.root / f"progress-{self.event.invocation}"
+        return self.root / f"progress-{self.event.invocation_id}"
 
     @property
     def log(self) -> Path:
         """What the program prints in this invocation."""
-        return self.root / f"{self.event.invocation}.log"
+        return self.root / f"{self.event.invocation_id}.log"
 
     def fetch(self, objects: ObjectStore) -> None:
         """Bring the code here, unless an earlier invocation did."""

@@ -31,7 +31,7 @@ class KubernetesCloud(RemoteCloud):
 
     name = "kubernetes"
     poll_seconds = 1.0
-    seller = "mlcd.clouds.kubernetes.machines:open_machines"
+    provider = "mlcd.clouds.kubernetes.machines:open_machines"
 
     def __init__(self, home: Path, settings: KubernetesSettings) -> None:
         super().__init__(home)

@@ -10,7 +10,7 @@ from typing import Any
 
 from mlcd.clouds.kubernetes.pools import Pool
 from mlcd.clouds.kubernetes.tolerations import Toleration
-from mlcd.clouds.remote.agent.signs import LEAVING, TAKEN
+from mlcd.clouds.remote.agent.limits import LEAVING, TAKEN
 
 MANAGED = {"app.kubernetes.io/managed-by": "mlcd"}
 TASK, JOB, WHAT = "mlcd.io/task", "mlcd.io/job", "mlcd.io/what"  # annotations: labels could not hold every id

@@ -1,11 +1,11 @@
 """This computer as a cloud: its cores and GPUs are what is for sale, its process groups are the nodes.
 
-    LocalCloud.launch ──► supervisor (detached, one for each task) ──► nodes (a process group each)
+    LocalCloud.launch ──► runner (detached, one for each task) ──► nodes (a process group each)
          │                     │
          └── status, stop ◄────┴── home/local/tasks/<task id>/: spec.json, state.json, lock, stop
 
-A supervisor owes nothing to the process that launched it: that one may die at any line, another finds the task
-by the folder. The import stays light, since every supervisor begins here.
+A runner owes nothing to the process that launched it: that one may die at any line, another finds the task
+by the folder. The import stays light, since every runner begins here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A node is a process group with its own cores, folder, log and environment, which dies with its supervisor."""
+"""A node is a process group with its own cores, folder, log and environment, which dies with its runner."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mlcd.platforms.base import Node, Process
 SERVING_GRACE_SECONDS = 2.0  # a parameter server has nothing to save
 _PR_SET_PDEATHSIG = 1
 _OOM_SCORE = (
-    b"500"  # should memory run out, the kernel ends the training rather than its supervisor or the desktop
+    b"500"  # should memory run out, the kernel ends the training rather than its runner or the desktop
 )
 # On SIGTERM the shell waits for the program, which may be saving, and ends with its code instead of going on.
 _ON_TERM = "trap 'exit $?' TERM\n"
@@ -135,11 +135,11 @@ def _running(nodes: Sequence[LocalNode], roots: set[int]) -> bool:
     return bool(family(roots, seen()))
 
 
-def _become_node(processors: frozenset[int], supervisor: int) -> None:
-    """In the child, before the program: take no more than was rented, and die with the supervisor."""
+def _become_node(processors: frozenset[int], runner: int) -> None:
+    """In the child, before the program: take no more than was rented, and die with the runner."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != supervisor:
+    if os.getppid() != runner:
         os._exit(1)  # it died before we could ask to be told
     os.sched_setaffinity(0, processors)
     with suppress(OSError):

@@ -13,14 +13,14 @@ WAIT_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Taken:
-    """What a task got, for as long as its supervisor lives."""
+    """What a task got, for as long as its runner lives."""
 
     cores: tuple[int, ...]
     gpus: tuple[str, ...]
 
 
 class Places:
-    """The cores and GPUs that this supervisor holds."""
+    """The cores and GPUs that this runner holds."""
 
     def __init__(self, home: Path) -> None:
         self._home = home

@@ -44,8 +44,6 @@ def prepare(
     check: Callable[[], None],
 ) -> list[Prepared]:
     """Every node of the deployment, ready to start."""
-    for place in (folder.log().parent, folder.progress, folder.outputs, checkpoint_folder(spec.task, folder)):
-        place.mkdir(parents=True, exist_ok=True)
     bundle = write_bundle(copies_folder(folder) / "worker")
     env = with_bundle(node_environment(spec.task, folder, marker, secrets), bundle)
     env = {**env, **exchange_environment(spec.deployment, marker)}
@@ -116,7 +114,7 @@ def share(things: Sequence[T], rank: int, count: int) -> Sequence[T]:
 def free_ports(count: int) -> int:
     """The first of so many ports of this computer, one after the other, that no one listens on."""
     for _ in range(100):
-        port = random.choice(_PORTS)  # noqa: S311  two supervisors must not choose alike, that is all
+        port = random.choice(_PORTS)  # noqa: S311  two runners must not choose alike, that is all
         if all(_is_free(port + more) for more in range(count)):
             return port
     raise OSError(f"no {count} free ports in a row between 20000 and 32000")

@@ -13,7 +13,7 @@ from mlcd.clouds.ray.kinds import make_offers
 from mlcd.clouds.ray.session import load_ray
 from mlcd.clouds.ray.settings import RaySettings
 from mlcd.clouds.remote.cloud import RemoteCloud
-from mlcd.clouds.remote.files import Spec, State, task_files
+from mlcd.clouds.remote.files import Spec, State
 from mlcd.core.clock import moment
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
@@ -29,7 +29,7 @@ class RayCloud(RemoteCloud):
     """See mlcd.clouds.base.Cloud for what it promises."""
 
     name = "ray"
-    seller = "mlcd.clouds.ray.machines:open_machines"
+    provider = "mlcd.clouds.ray.machines:open_machines"
 
     def __init__(self, home: Path, settings: RaySettings) -> None:
         load_ray()
@@ -53,7 +53,7 @@ class RayCloud(RemoteCloud):
 
     def stop(self, handle: Handle) -> None:
         """Ask the courier to end it; what has no courier any more, or none here, is given back at once."""
-        files = task_files(self.home, handle)
+        files = self.files_of(handle)
         state = files.read_state()
         if files.read_spec() is None or (state is not None and state.state.ended):
             self._teller.ask("release", task=handle)

@@ -22,7 +22,7 @@ class Machine:
     zone: str = ""
     paid_until: float = 0.0  # an earlier task has paid for it up to then
     rented_at: float = 0.0  # by an earlier task; 0: this one rented it
-    details: dict[str, str] = field(default_factory=dict)  # the seller's own
+    details: dict[str, str] = field(default_factory=dict)  # the provider's own
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class UnreachableError(CloudError):
 
 
 class BusyError(CloudError):
-    """The seller was asked too often: the same may be asked again a little later."""
+    """The provider was asked too often: the same may be asked again a little later."""
 
 
 class RefusedError(CloudError):
@@ -79,7 +79,7 @@ class Reach(Protocol):
 
 
 class Machines(Protocol):
-    """A seller of machines, as the courier of one task uses it."""
+    """A provider of machines, as the runner of one task uses it."""
 
     lease_seconds: float  # a machine that nobody has heard of for that long ends itself
     lost_seconds: float  # one that does not answer for that long is lost
@@ -115,15 +115,15 @@ class Machines(Protocol):
         ...
 
     def why_gone(self, machine: Machine) -> str:
-        """What the seller says of the end of a machine, in plain words; empty: nothing."""
+        """What the provider says of the end of a machine, in plain words; empty: nothing."""
         ...
 
     def ended_at(self, machine: Machine) -> float | None:
-        """When the machine ended, as the seller says; None: it has not, or the seller does not say when."""
+        """When the machine ended, as the provider says; None: it has not, or the provider does not say when."""
         ...
 
     def adopt(self, machines: Sequence[Machine], task_id: str) -> None:
-        """Have the seller's books say that these belong to another task now."""
+        """Have the provider's records say that these belong to another task now."""
         ...
 
     def release(self, machines: Sequence[Machine]) -> None:
@@ -131,7 +131,7 @@ class Machines(Protocol):
         ...
 
     def renewed(self, machines: Sequence[Machine], until: float) -> None:
-        """Take note in the seller's books that the lease was renewed."""
+        """Take note in the provider's records that the lease was renewed."""
         ...
 
     def reach(self, machine: Machine) -> Reach:
@@ -152,7 +152,7 @@ class Notes(Protocol):
 
 
 class OpenMachines(Protocol):
-    """What Spec.seller names: gives the machines of a cloud to a courier."""
+    """What Spec.provider names: gives the machines of a cloud to a runner."""
 
     def __call__(self, home: Path, options: Mapping[str, Any], notes: Notes) -> Machines:
         """Open them; the home is the cloud's own folder."""

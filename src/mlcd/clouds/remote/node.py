@@ -1,4 +1,4 @@
-"""One machine of a task, as its courier sees it: prepared, started, listened to, and brought home from."""
+"""One machine of a task, as its runner sees it: prepared, started, listened to, and downloaded from."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.received import agent_words, inside, refuse_no_room, regular_bytes
+from mlcd.clouds.received import agent_state, inside, refuse_no_room, regular_bytes
 from mlcd.clouds.remote.base import Machine, Reach, UnreachableError
 from mlcd.clouds.remote.lease import Lease
-from mlcd.clouds.remote.sending import Parcel
+from mlcd.clouds.remote.parcels import Parcel
 from mlcd.core.task import TaskFolder
 from mlcd.errors import CloudError, MlcdError
 
@@ -26,7 +26,7 @@ SLOWEST_BYTES_PER_SECOND = 1e6  # between machines of one cloud
 
 
 class RemoteNode:
-    """A machine with its agent. The listening thread brings the log and the progress home as they grow."""
+    """A machine with its agent. The listening thread downloads the log and the progress as they grow."""
 
     def __init__(
         self,
@@ -45,10 +45,10 @@ class RemoteNode:
         self.root = f"{reach.base}/tasks/{task_id}"
         self.control = f"{control}/{task_id}" if control else f"{self.root}/control"
         self._home = control  # made when the machine boots; empty: nothing is
-        self.agent: dict[str, Any] = {}  # its last words
-        self.heard_at = time.monotonic()  # when it last said something new
-        self.problem = ""  # what was wrong with its last words, or why there were none
-        self.end_heard_at: float | None = None  # when it first said that its program is over
+        self.agent: dict[str, Any] = {}  # as it last reported
+        self.reported_at = time.monotonic()  # when it last said something new
+        self.problem = ""  # what was wrong with its last report, or why there was none
+        self.end_reported_at: float | None = None  # when it first said that its program is over
         self.received_bytes = 0
         self._folder = folder
         self._closed = threading.Event()
@@ -102,20 +102,20 @@ class RemoteNode:
         """The folder of the machine that a parcel is unpacked into."""
         return parcel.into if parcel.into.startswith("/") else f"{self.root}/{parcel.into}"
 
-    def serve_parcels(self, orders: Mapping[str, Any], parcels: Sequence[Parcel], python: str) -> None:
+    def serve_parcels(self, spec: Mapping[str, Any], parcels: Sequence[Parcel], python: str) -> None:
         """Pass on what was sent here, until all others have it."""
-        self._run_agent("passing", "serve", "pass on what it got", orders, python, _patience(parcels))
+        self._run_agent("relay", "serve", "pass on what it got", spec, python, _patience(parcels))
 
-    def fetch_parcels(self, orders: Mapping[str, Any], parcels: Sequence[Parcel], python: str) -> None:
+    def fetch_parcels(self, spec: Mapping[str, Any], parcels: Sequence[Parcel], python: str) -> None:
         """Fetch from another machine what was sent there."""
         for parcel in parcels:
             if parcel.into.startswith("/"):
                 self._must(_own(parcel.into), f"make {parcel.into}")
-        self._run_agent("passing", "fetch", "fetch from another one", orders, python, _patience(parcels))
+        self._run_agent("relay", "fetch", "fetch from another one", spec, python, _patience(parcels))
 
-    def start(self, orders: Mapping[str, Any], python: str) -> None:
+    def start(self, spec: Mapping[str, Any], python: str) -> None:
         """Start the agent; where it was started before, nothing happens."""
-        self._run_agent("", f"start {shlex.quote(self.root)}", "start mlcd's agent", orders, python)
+        self._run_agent("", f"start {shlex.quote(self.root)}", "start mlcd's agent", spec, python)
 
     def go(self) -> None:
         """Let the program start: setup is done everywhere."""
@@ -124,10 +124,10 @@ class RemoteNode:
     # -------------------------------------------------------------------------------------------- listening
 
     def listen(self) -> None:
-        """Hear the agent and bring home what has grown, again and again, in a thread; a second time is quiet."""
+        """Poll the agent and download what has grown, again and again, in a thread; a second time is quiet."""
         if self._listener is not None:
             return
-        self.heard_at = time.monotonic()
+        self.reported_at = time.monotonic()
         self._listener = threading.Thread(target=self._listen, name=f"node-{self.rank}", daemon=True)
         self._listener.start()
 
@@ -163,26 +163,26 @@ class RemoteNode:
     @property
     def silent_seconds(self) -> float:
         """How long it has said nothing new."""
-        return time.monotonic() - self.heard_at
+        return time.monotonic() - self.reported_at
 
     @property
     def ended_seconds(self) -> float:
         """How long ago it said that its program is over; 0: it has not."""
-        return 0.0 if self.end_heard_at is None else time.monotonic() - self.end_heard_at
+        return 0.0 if self.end_reported_at is None else time.monotonic() - self.end_reported_at
 
-    def hear(self) -> None:
+    def poll(self) -> None:
         """Listen once."""
         text = self.reach.read(f"{self.control}/state.json")
-        words = agent_words(text)
+        words = agent_state(text)
         self.problem = ""
         news = words if words and words.get("beat") != self.agent.get("beat") else self.agent
         if news is not self.agent:
-            self.heard_at = time.monotonic()
-        self._bring("log", self._folder.log(self.rank), news.get("log", 0))
+            self.reported_at = time.monotonic()
+        self._append_new("log", self._folder.log(self.rank), news.get("log", 0))
         for name, size in news.get("progress", {}).items():
-            self._bring(f"progress/{name}", inside(self._folder.progress, name), size)
+            self._append_new(f"progress/{name}", inside(self._folder.progress, name), size)
         self.agent = news  # last: how much was trained is home before the checkpoint that it belongs to
-        self.end_heard_at = self.end_heard_at or (time.monotonic() if self.ended else None)
+        self.end_reported_at = self.end_reported_at or (time.monotonic() if self.ended else None)
 
     def fetch(self, name: str, target: Path, most: int) -> None:
         """Copy one file of the task home, of so many bytes at most."""
@@ -200,13 +200,13 @@ class RemoteNode:
     def _listen(self) -> None:
         while not self._closed.wait(LISTEN_SECONDS):
             try:
-                self.hear()
+                self.poll()
             except (MlcdError, OSError) as error:  # not now: whoever watches `silent_seconds` will see
                 told = error.message if isinstance(error, MlcdError) else str(error)
                 self.problem = "" if isinstance(error, UnreachableError) else told
                 self._closed.wait(LISTEN_SECONDS)
 
-    def _bring(self, name: str, target: Path, size: int) -> None:
+    def _append_new(self, name: str, target: Path, size: int) -> None:
         """Append what is new; how much is here already tells how much that is."""
         have = target.stat().st_size if target.is_file() else 0
         while have < size:
@@ -225,15 +225,15 @@ class RemoteNode:
         module: str,
         arguments: str,
         what: str,
-        orders: Mapping[str, Any],
+        spec: Mapping[str, Any],
         python: str,
         seconds: float = 60.0,
     ) -> None:
-        """Run a part of the agent that was sent along, its orders on standard input."""
+        """Run a part of the agent that was sent along, its spec on standard input."""
         name = ".".join(part for part in ("mlcd.clouds.remote.agent", module) if part)
         library = shlex.quote(f"{self.root}/bundle/lib")
         command = f"PYTHONPATH={library} {python} -m {name} {arguments}"
-        self._must(command, what, json.dumps(orders).encode(), seconds)
+        self._must(command, what, json.dumps(spec).encode(), seconds)
 
     def _must(self, command: str, what: str, stdin: bytes = b"", seconds: float = 60.0) -> None:
         ran = self.reach.run(command, stdin, seconds)

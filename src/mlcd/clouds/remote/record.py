@@ -1,4 +1,4 @@
-"""How a task stands, kept on disk by its courier."""
+"""How a task stands, kept on disk by its runner."""
 
 from __future__ import annotations
 
@@ -6,54 +6,46 @@ import threading
 import time
 import traceback
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.remote.base import Machine, Machines
-from mlcd.clouds.remote.bringing import Bringer
+from mlcd.clouds.remote.download import Downloader
 from mlcd.clouds.remote.files import Spec, State, TaskFiles
 from mlcd.clouds.remote.lease import Lease
 from mlcd.clouds.remote.node import RemoteNode
+from mlcd.clouds.tasks.environment import checkpoint_folder
 from mlcd.clouds.tasks.files import working_folder
-from mlcd.clouds.tasks.following import Follower
+from mlcd.clouds.tasks.progress import Follower
+from mlcd.clouds.tasks.recorder import Recorder
 from mlcd.core.progress import NodeUsage, Usage
 from mlcd.errors import MlcdError
 
-BEAT_SECONDS = 0.5
 LEASE_SECONDS = 1.0  # how often the leases are looked at
 
 
-class Record:
-    """The one writer of a task's state while its courier lives, and what the courier works with."""
+class Record(Recorder[State]):
+    """The state of a task on disk, its machines and their leases."""
+
+    files: TaskFiles
 
     def __init__(self, files: TaskFiles, spec: Spec, machines: Machines) -> None:
-        self.files = files
+        super().__init__(files, files.read_state() or State())
         self.spec = spec
         self.task = spec.task
         self.folder = working_folder(spec.task, files)
+        self.checkpoints = checkpoint_folder(spec.task, self.folder)
         self.home = Path(spec.home)
         self.machines = machines
         self.nodes: list[RemoteNode] = []
-        self.state = files.read_state() or State()
-        self._received_before = self.state.received_bytes  # by couriers before us
-        self._beat_at = 0.0
+        self._received_before = self.state.received_bytes  # by runners before us
         self._told_at = time.monotonic()
         self._leases: dict[str, Lease] = {}  # by the machine's id
-        self._changing = threading.Lock()
         self._left = threading.Event()  # the leases are renewed no more
 
-    def change(self, **facts: Any) -> None:
-        """Write down what has changed."""
-        with self._changing:
-            self._beat_at = time.monotonic()
-            self.state = replace(self.state, **facts)
-            self.files.write_state(self.state)
-
-    def beat(self) -> None:
+    def beat(self, **facts: Any) -> None:
         """Give a sign of life, not too often."""
-        if time.monotonic() - self._beat_at >= BEAT_SECONDS:
-            self.change(usage=usage_of(self.nodes), received_bytes=self.received_bytes)
+        super().beat(usage=usage_of(self.nodes), received_bytes=self.received_bytes, **facts)
 
     def lease_of(self, machine: Machine) -> Lease:
         """Its lease, which is renewed over a connection of its own once it is held."""
@@ -63,7 +55,7 @@ class Record:
         return self._leases[machine.id]
 
     def watch_leases(self) -> None:
-        """Keep the books of the leases, in a thread: it must go on however long something is sent or fetched."""
+        """Record the leases, in a thread: it must go on however long something is sent or fetched."""
         threading.Thread(target=self._watch_leases, name="leases", daemon=True).start()
 
     def leave_leases(self) -> None:
@@ -77,7 +69,7 @@ class Record:
         while not self._left.wait(LEASE_SECONDS):
             try:
                 self._write_leases()
-                self._tell_seller()
+                self._tell_provider()
             except Exception:  # whatever it is, the next renewal must be told
                 traceback.print_exc()
 
@@ -87,8 +79,8 @@ class Record:
         if self.state.machines and not renewed.items() <= self.state.leased_until.items():
             self.change(leased_until={**self.state.leased_until, **renewed})
 
-    def _tell_seller(self) -> None:
-        """Have the seller's books say how long the leases run; for some sellers these books are the lease."""
+    def _tell_provider(self) -> None:
+        """Have the provider's records say how long the leases run; for some providers these records are the lease."""
         renewed = max((lease.until for lease in self._leases.copy().values()), default=0.0)
         due = time.monotonic() - self._told_at > self.machines.lease_seconds / 4
         if due and renewed and self.state.machines:
@@ -97,21 +89,16 @@ class Record:
                 self.machines.renewed(self.state.machines, renewed)
 
     @property
-    def checkpoints(self) -> Path:
-        """Where committed checkpoints go."""
-        return Path(self.task.checkpoints) if self.task.checkpoints else self.folder.root / "checkpoints"
-
-    @property
     def received_bytes(self) -> int:
-        """What came from the machines, to all couriers of the task."""
+        """What came from the machines, to all runners of the task."""
         return self._received_before + sum(node.received_bytes for node in self.nodes)
 
-    def bringer(self) -> Bringer:
-        """Who brings checkpoints home from the first node."""
+    def downloader(self) -> Downloader:
+        """Downloads checkpoints from the first node."""
         started_at = self.state.started_at or time.time()
         follower = Follower(self.spec, self.folder, started_at, self.state.clock_ahead)
         keep = self.task.checkpoint_keep
-        return Bringer(self.nodes[0], self.checkpoints, keep, follower.trained_at, self.task.id)
+        return Downloader(self.nodes[0], self.checkpoints, keep, follower.trained_at, self.task.id)
 
 
 def usage_of(nodes: list[RemoteNode]) -> Usage:

@@ -1,6 +1,6 @@
 """The way to a machine by ssh: commands, archives through tar, files by SFTP, all over one connection.
 
-asyncssh lives in a thread of its own; the rest of the courier waits for it, each node in its own thread. The key that a
+asyncssh lives in a thread of its own; the rest of the runner waits for it, each node in its own thread. The key that a
 machine shows at first is kept, and a machine that shows another one later is refused.
 """
 

@@ -27,7 +27,7 @@ class SkyPilotCloud(RemoteCloud):
 
     name = "skypilot"
     poll_seconds = 1.0
-    seller = "mlcd.clouds.skypilot.machines:open_machines"
+    provider = "mlcd.clouds.skypilot.machines:open_machines"
 
     def __init__(self, home: Path, settings: SkyPilotSettings) -> None:
         load_sky()

@@ -6,8 +6,8 @@ import re
 import signal
 from pathlib import Path
 
-from mlcd.clouds.tasks.watch import Ending
-from mlcd.core.task import TaskState
+from mlcd.clouds.tasks.outcome import Outcome
+from mlcd.core.task import EndCause
 from mlcd.worker.trees import read_part
 
 OUT_OF_MEMORY = "out of memory"
@@ -20,17 +20,17 @@ _NO_MEMORY = re.compile(
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded")
 
 
-def diagnose(code: int, node: int, log: Path, what: str, kernel_killed: bool | None) -> Ending:
+def diagnose(code: int, node: int, log: Path, what: str, kernel_killed: bool | None) -> Outcome:
     """How the program's failure is to be told. `kernel_killed`: for want of memory; None: not known."""
     tail = log_tail(log)
     code = shown(code) or 0
     if code == 128 + signal.SIGKILL and kernel_killed is False:
-        return Ending(TaskState.LOST, f"node {node} was killed from outside", code, node)
+        return Outcome(EndCause.NODE_LOST, f"node {node} was killed from outside", code, node)
     if code == 128 + signal.SIGKILL or _NO_MEMORY.search(tail):
-        return Ending(TaskState.FAILED, OUT_OF_MEMORY, code, node)
+        return Outcome(EndCause.OUT_OF_MEMORY, OUT_OF_MEMORY, code, node)
     if _NO_ROOM.search(tail):
-        return Ending(TaskState.FAILED, "no space left on the disk", code, node)
-    return Ending(TaskState.FAILED, f"{what} ended with {_in_words(code)} on node {node}", code, node)
+        return Outcome(EndCause.DISK_FULL, "no space left on the disk", code, node)
+    return Outcome(EndCause.CRASHED, f"{what} ended with {_in_words(code)} on node {node}", code, node)
 
 
 def shown(code: int | None) -> int | None:

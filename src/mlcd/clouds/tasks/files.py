@@ -1,10 +1,10 @@
 """The folder by which a task is found: what was asked for, how it stands, and who looks after it.
 
 home/<cloud>/tasks/<task id>/
-    lock          held by the launching process, then by the task's keeper, for as long as it lives
+    lock          held by the launching process, then by the task's runner, for as long as it lives
     spec.json     the task and its deployment, without secrets
     secrets.json  readable by the owner only, and gone as soon as nobody needs them (not on `local`, which hands them on)
-    state.json    how it stands, in the keeper's words
+    state.json    how it stands, in the runner's words
     stop          there when the task shall end
 """
 
@@ -17,32 +17,82 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 from urllib.parse import quote, unquote
 
+from mlcd.clouds.tasks.outcome import Outcome, of_error
+from mlcd.core.machines import Deployment
+from mlcd.core.progress import Usage
 from mlcd.core.serial import from_json, to_json
-from mlcd.core.task import Task, TaskFolder
+from mlcd.core.task import EndCause, Refusal, Task, TaskFolder, TaskState
+from mlcd.errors import CloudError
 
 
-class SeenState(Protocol):
-    """How a task stands, in whichever keeper's words: a dataclass with the time of its last sign of life."""
+@dataclass(frozen=True)
+class TaskSpec:
+    """What a runner is told of its task, but for the secrets; clouds add their own."""
 
-    @property
-    def seen_at(self) -> float: ...
+    task: Task
+    deployment: Deployment
+    home: str  # the cloud's own folder, shared by all tasks
+    launched_at: float
+
+
+@dataclass(frozen=True)
+class RunnerState:
+    """How a task stands, as its runner writes it; clouds add their own."""
+
+    pid: int = 0  # of the runner, where it takes signals
+    birth: str = ""  # of that process, so that a reused pid is not mistaken for it
+    state: TaskState = TaskState.STARTING
+    seen_at: float = 0.0  # the runner's last sign of life
+    started_at: float | None = None
+    setup_at: float | None = None
+    running_at: float | None = None
+    ended_at: float | None = None
+    cause: EndCause | None = None
+    reason: str = ""
+    exit_code: int | None = None
+    exit_codes: tuple[int | None, ...] = ()  # of each node
+    failed_node: int = 0
+    refused: Refusal | None = None  # why the program was not started, where that is no fault of its own
+    hint: str = ""  # what to do about that
+    warning: str = ""  # what goes wrong now and costs money
+    notes: tuple[str, ...] = ()  # what happened on the way, in words
+    usage: Usage = Usage()
+
+
+def facts_of(outcome: Outcome) -> dict[str, Any]:
+    """What an outcome changes in a state."""
+    return {
+        "state": outcome.state,
+        "cause": outcome.cause,
+        "reason": outcome.reason,
+        "exit_code": outcome.exit_code,
+        "exit_codes": outcome.exit_codes,
+        "failed_node": outcome.node,
+        "refused": outcome.refused,
+        "hint": outcome.hint,
+    }
 
 
 Kept = TypeVar("Kept")
-SpecKind = TypeVar("SpecKind")
-StateKind = TypeVar("StateKind", bound=SeenState)
+SpecKind = TypeVar("SpecKind", bound=TaskSpec)
+StateKind = TypeVar("StateKind", bound=RunnerState)
 
 
 @dataclass(frozen=True)
 class Files(Generic[SpecKind, StateKind]):
-    """The files of one task in the cloud's own folder, with what its keeper is told and tells."""
+    """The files of one task in the cloud's own folder, with what its runner is told and tells."""
 
     root: Path
     spec_kind: ClassVar[type[Any]]
     state_kind: ClassVar[type[Any]]
+
+    @classmethod
+    def of(cls, home: Path, task_id: str) -> Self:
+        """Where a task's files are, whether or not there are any."""
+        return cls(home / "tasks" / (quote(task_id, safe="").replace(".", "%2E") or "%00"))
 
     @property
     def id(self) -> str:
@@ -61,8 +111,8 @@ class Files(Generic[SpecKind, StateKind]):
 
     @property
     def log(self) -> Path:
-        """What the keeper itself has to say."""
-        return self.root / "keeper.log"
+        """What the runner itself has to say."""
+        return self.root / "runner.log"
 
     def read_spec(self) -> SpecKind | None:
         """What was asked for; None: nothing by this name."""
@@ -74,13 +124,20 @@ class Files(Generic[SpecKind, StateKind]):
         self.write("spec.json", spec)
 
     def read_state(self) -> StateKind | None:
-        """How it stands; None: no keeper took over yet."""
+        """How it stands; None: no runner took over yet."""
         state: StateKind | None = self.read(self.state_kind, "state.json")
         return state
 
     def write_state(self, state: StateKind) -> None:
         """Keep how it stands."""
-        self.write("state.json", replace(state, seen_at=time.time()))  # type: ignore[type-var]
+        self.write("state.json", replace(state, seen_at=time.time()))
+
+    def give_up(self, reason: str) -> None:
+        """Leave a final state for a runner that could not begin: it must not be started again and again."""
+        state = self.read_state() or self.state_kind()
+        facts = facts_of(of_error(CloudError(reason), (), began=state.running_at is not None))
+        self.write_state(replace(state, **facts, ended_at=time.time()))
+        self.forget_secrets()
 
     def read(self, kind: type[Kept], name: str) -> Kept | None:
         """What was kept by this name; None: nothing."""
@@ -100,7 +157,7 @@ class Files(Generic[SpecKind, StateKind]):
             stream.write(text)
 
     def write_secrets(self, secrets: Mapping[str, str]) -> None:
-        """Keep the secrets for the keeper, and for the one after it."""
+        """Keep the secrets for the runner, and for the one after it."""
         self.write_private("secrets.json", json.dumps(dict(secrets)))
 
     def read_secrets(self) -> dict[str, str]:
@@ -129,14 +186,15 @@ class Files(Generic[SpecKind, StateKind]):
 AnyFiles = Files[Any, Any]
 
 
-def task_root(home: Path, task_id: str) -> Path:
-    """Where a task's files are, whether or not there are any."""
-    return home / "tasks" / (quote(task_id, safe="").replace(".", "%2E") or "%00")
-
-
 def working_folder(task: Task, files: AnyFiles) -> TaskFolder:
     """Where logs, progress and outputs go: the task's own folder, or ours where it names none."""
     return TaskFolder(Path(task.folder) if task.folder else files.root / "files")
+
+
+def make_folders(folder: TaskFolder, checkpoints: Path) -> None:
+    """Have all the folders that the results go to."""
+    for place in (folder.log().parent, folder.progress, folder.outputs, checkpoints):
+        place.mkdir(parents=True, exist_ok=True)
 
 
 def write_atomically(file: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Which signals a keeper takes in turn, by sigtimedwait. On its own, for it is needed before anything heavy is loaded."""
+"""Which signals a runner takes in turn, by sigtimedwait. On its own, for it is needed before anything heavy is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a supervisor listens to while it waits: signals, the task's limit, and the end of its folders."""
+"""What a runner listens to while it waits: signals, the task's limit, and the end of its folders."""
 
 from __future__ import annotations
 
@@ -6,21 +6,9 @@ import signal
 import time
 from pathlib import Path
 
+from mlcd.clouds.tasks.outcome import Ending, Outcome
 from mlcd.clouds.tasks.signals import SIGNALS
-from mlcd.core.task import TaskState
-
-
-class Ending(Exception):
-    """The task is over, or must be: how, and why."""
-
-    def __init__(
-        self, state: TaskState, reason: str = "", exit_code: int | None = None, node: int = 0
-    ) -> None:
-        super().__init__(reason)
-        self.state = state
-        self.reason = reason
-        self.exit_code = exit_code
-        self.node = node
+from mlcd.core.task import EndCause
 
 
 class Watch:
@@ -49,12 +37,12 @@ class Watch:
         """Raise Ending when the task must end."""
         self._pass(0.0)
         if self._asked or self._stop.exists():
-            raise Ending(TaskState.STOPPED, "stopped")
+            raise Ending(Outcome(EndCause.STOPPED, "stopped"))
         if self._until is not None and time.monotonic() > self._until:
-            raise Ending(TaskState.STOPPED, "time limit")
+            raise Ending(Outcome(EndCause.TIME_LIMIT, "time limit"))
         for folder in self._folders:
             if not folder.is_dir():
-                raise Ending(TaskState.LOST, f"its folder {folder} was removed")
+                raise Ending(Outcome(EndCause.RUNNER_LOST, f"its folder {folder} was removed"))
 
     def _pass(self, seconds: float) -> None:
         caught = signal.sigtimedwait(SIGNALS, seconds)

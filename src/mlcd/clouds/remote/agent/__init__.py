@@ -1,11 +1,11 @@
 """What runs on a rented machine and looks after one node of a task there.
 
-It is sent to the machine with the worker (see mlcd.clouds.remote.sending) and started as
-`python3 -m mlcd.clouds.remote.agent start FOLDER`, its orders on standard input. Standard library only, Python 3.9 or
+It is sent to the machine with the worker (see mlcd.clouds.remote.parcels) and started as
+`python3 -m mlcd.clouds.remote.agent start FOLDER`, its spec on standard input. Standard library only, Python 3.9 or
 newer. It outlives the connection that started it, and keeps time limit and lease by itself.
 
 CONTROL/             in memory where the machine has a place for it, so that a full disk is no end of talking
-    state.json       its last words, about once a second: phase, exit codes, what has grown; see life.py
+    state.json       how it stands, about once a second: phase, exit codes, what has grown; see life.py
     go               there when setup is done on all nodes and the program may start
     stop             there when the program shall end
 

@@ -1,4 +1,4 @@
-"""`start FOLDER`, with the orders on standard input."""
+"""`start FOLDER`, with the spec on standard input."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def main() -> None:
     start(Path(sys.argv[2]), json.load(sys.stdin))
 
 
-def start(root: Path, orders: dict[str, Any]) -> None:
+def start(root: Path, spec: dict[str, Any]) -> None:
     """Leave the connection and look after the node; started twice, it runs once."""
-    control = Path(orders["control"])
+    control = Path(spec["control"])
     lock = os.open(control / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -32,7 +32,7 @@ def start(root: Path, orders: dict[str, Any]) -> None:
     if os.fork():
         return
     _leave(root)
-    Agent(root, orders).run()
+    Agent(root, spec).run()
 
 
 def _leave(root: Path) -> None:

@@ -15,15 +15,15 @@ from mlcd.clouds.tasks.processes import MARKER
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
-def node_environment(root: Path, orders: dict[str, Any]) -> dict[str, str]:
+def node_environment(root: Path, spec: dict[str, Any]) -> dict[str, str]:
     """What every process of the node gets; the platform's own variables go on top."""
     login = {name: value for name, value in os.environ.items() if not name.startswith(("MLCD_", "SSH_"))}
-    paths = [str(root / "bundle"), orders["env"].get("PYTHONPATH", "")]
+    paths = [str(root / "bundle"), spec["env"].get("PYTHONPATH", "")]
     return {
         **login,
-        **interface_of(orders["address"]),
-        "PATH": _path(root, orders["path"], login.get("PATH", os.defpath)),
-        **orders["env"],
+        **interface_of(spec["address"]),
+        "PATH": _path(root, spec["path"], login.get("PATH", os.defpath)),
+        **spec["env"],
         "PYTHONPATH": os.pathsep.join(part for part in paths if part),
         "MLCD_PROGRESS_DIR": str(root / "progress"),
         "MLCD_CHECKPOINT_DIR": str(root / "checkpoints"),

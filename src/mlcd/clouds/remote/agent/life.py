@@ -27,10 +27,10 @@ from typing import Any
 
 from mlcd.clouds.checkpoints import Trained
 from mlcd.clouds.remote.agent.environment import node_environment
-from mlcd.clouds.remote.agent.found import found
+from mlcd.clouds.remote.agent.inventory import inventory
+from mlcd.clouds.remote.agent.limits import Ended, Limits
 from mlcd.clouds.remote.agent.meter import Meter
 from mlcd.clouds.remote.agent.programs import Program, Programs
-from mlcd.clouds.remote.agent.signs import Ended, Signs
 from mlcd.clouds.tasks.copies import Signatures, signatures
 from mlcd.clouds.tasks.outputs import collect_outputs
 from mlcd.clouds.tasks.processes import end_marked, oom_kills
@@ -45,15 +45,15 @@ _SIGNALLED = 128  # exit codes from here on mean a signal
 class Agent:
     """One node of a task."""
 
-    def __init__(self, root: Path, orders: dict[str, Any]) -> None:
+    def __init__(self, root: Path, spec: dict[str, Any]) -> None:
         self._root = root
-        self._orders = orders
-        self._control = Path(orders["control"])
+        self._spec = spec
+        self._control = Path(spec["control"])
         self._copy = root / "copy"
-        self._env = node_environment(root, orders)
+        self._env = node_environment(root, spec)
         self._programs = Programs(self._copy, root / "log")
-        self._signs = Signs(root, orders)
-        self._meter = Meter(orders)
+        self._limits = Limits(root, spec)
+        self._meter = Meter(spec)
         self._snapshots: Snapshots | None = None
         self._before: Signatures = {}
         self._oom_kills = oom_kills()
@@ -82,15 +82,15 @@ class Agent:
 
     def _set_up(self) -> None:
         self._before = signatures(self._copy)
-        if self._orders["setup"]:
-            env = {**self._env, **self._orders["processes"][0]["env"]}
-            self._programs.start([Program(self._orders["setup"], env)])
+        if self._spec["setup"]:
+            env = {**self._env, **self._spec["processes"][0]["env"]}
+            self._programs.start([Program(self._spec["setup"], env)])
             self._follow("setup")
 
     def _wait_for_go(self) -> None:
         self._change(phase="ready")
         while not (self._control / "go").exists():
-            self._signs.check()
+            self._limits.check()
             self._beat()
             time.sleep(TICK_SECONDS)
 
@@ -98,7 +98,7 @@ class Agent:
         self._snapshots = self._restore()
         processes = [
             Program(one["command"], {**self._env, **one["env"]}, one["serves"])
-            for one in self._orders["processes"]
+            for one in self._spec["processes"]
         ]
         self._programs.start(processes)
         serves = all(process.serves for process in processes)
@@ -107,7 +107,7 @@ class Agent:
 
     def _restore(self) -> Snapshots | None:
         """Put the newest checkpoint to where the program looks for it, and watch what it saves there."""
-        path = self._orders["checkpoint_path"]
+        path = self._spec["checkpoint_path"]
         if not path:
             return None
         put_back(self._root / "checkpoints", self._copy / path)
@@ -116,7 +116,7 @@ class Agent:
             into=self._root / "snapshots",
             keep=2,
             trained_at=Trained,  # of that moment: how much was trained by then is known at home, where all ranks report
-            task_id=self._orders["task"],
+            task_id=self._spec["task"],
             say=self._say,
             roots=lambda: self._programs.roots,
         )
@@ -124,7 +124,7 @@ class Agent:
     def _follow(self, what: str) -> None:
         """Return when all processes have ended well; raise Ended when one has not, or must not go on."""
         while (code := self._programs.exit_code()) is None:
-            self._signs.check()
+            self._limits.check()
             if self._snapshots is not None:
                 self._snapshots.look()
             self._beat()
@@ -135,10 +135,10 @@ class Agent:
     def _end(self, ended: Ended) -> None:
         """SIGTERM, the grace, SIGKILL; then keep what it made."""
         failed = ended.why in ("exit", "setup", "disk full", "gone")
-        grace = self._orders["grace_seconds"]
-        self._state["notice"] = self._signs.notice
+        grace = self._spec["grace_seconds"]
+        self._state["notice"] = self._limits.notice
         self._programs.end(
-            min(grace, FAILED_GRACE_SECONDS) if failed else self._signs.grace(grace), self._beat
+            min(grace, FAILED_GRACE_SECONDS) if failed else self._limits.grace(grace), self._beat
         )
         end_marked(self._root, patience_seconds=5.0)
         ended_at = time.time()
@@ -149,7 +149,7 @@ class Agent:
             codes=self._programs.codes(),
             ended_at=ended_at,
             out_of_memory=self._out_of_memory(),
-            disk_full=self._signs.disk_full(),
+            disk_full=self._limits.disk_full(),
         )
 
     def _keep(self, ended_at: float) -> None:
@@ -157,9 +157,9 @@ class Agent:
         try:
             if self._snapshots is not None:
                 self._snapshots.finish(self._in_order(), ended_at)
-            if self._orders["rank"] == 0:
+            if self._spec["rank"] == 0:
                 into = self._root / "outputs"
-                collect_outputs(self._copy, self._before, self._orders["outputs"], into, self._say)
+                collect_outputs(self._copy, self._before, self._spec["outputs"], into, self._say)
         except OSError as error:
             self._say(f"what the program made could not be kept: {error}")
 
@@ -172,11 +172,11 @@ class Agent:
 
     def _watch_lease(self) -> None:
         """The program is over; the machine may wait for the next one, but not for ever."""
-        while self._root.is_dir() and not self._signs.lease_over():
+        while self._root.is_dir() and not self._limits.lease_over():
             self._beat()
             time.sleep(BEAT_SECONDS)
-        if self._signs.lease_over() and self._orders["power_off"]:
-            subprocess.run(["bash", "-c", self._orders["power_off"]], check=False)
+        if self._limits.lease_over() and self._spec["power_off"]:
+            subprocess.run(["bash", "-c", self._spec["power_off"]], check=False)
 
     def _say(self, words: str) -> None:
         with suppress(OSError), (self._root / "log").open("a") as log:
@@ -189,13 +189,13 @@ class Agent:
     def _beat(self) -> None:
         if time.monotonic() - self._beat_at > BEAT_SECONDS:
             self._state["usage"] = self._meter.read(self._programs.roots)
-            self._state["notice"] = self._signs.notice
+            self._state["notice"] = self._limits.notice
             self._write()
 
     def _write(self) -> None:
         """Tell how things stand."""
         self._beat_at = time.monotonic()
-        state = {**self._state, "beat": time.time(), **found(self._root, self._state["phase"] == "ended")}
+        state = {**self._state, "beat": time.time(), **inventory(self._root, self._state["phase"] == "ended")}
         with suppress(OSError):
             draft = self._control / ".state.json"
             draft.write_text(json.dumps(state))

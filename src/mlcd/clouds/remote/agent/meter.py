@@ -20,9 +20,9 @@ _QUERY = ["nvidia-smi", "--query-gpu=utilization.gpu,memory.used", "--format=csv
 class Meter:
     """Adds up samples; means are of a sliding window, peaks of all time."""
 
-    def __init__(self, orders: dict[str, Any]) -> None:
-        self._cores = max(1.0, orders["cores"])
-        self._gpus = orders["gpus"]
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self._cores = max(1.0, spec["cores"])
+        self._gpus = spec["gpus"]
         self._samples: deque[tuple[float, float, float]] = deque()  # when, CPU seconds, bytes received
         self._peak_bytes = 0
         self._gpu_at = 0.0

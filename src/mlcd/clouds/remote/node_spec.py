@@ -1,0 +1,67 @@
+"""What each agent is told: the processes of its node, their environment, and the limits to keep."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mlcd import registry
+from mlcd.clouds.remote.base import Machines
+from mlcd.clouds.remote.files import Spec
+from mlcd.clouds.remote.node import RemoteNode
+from mlcd.clouds.tasks.environment import POLITE_THREADS
+from mlcd.platforms.base import Node, Platform
+from mlcd.worker.fetch import OWN_MACHINE
+
+
+def make_node_specs(
+    spec: Spec,
+    machines: Machines,
+    nodes: Sequence[RemoteNode],
+    secrets: Mapping[str, str],
+    seconds_left: float | None,
+    port: int,
+) -> list[dict[str, Any]]:
+    """One for each node, by rank. They hold the secrets: they are passed on, and never written down."""
+    platform: Platform = registry.load("platforms", spec.task.platform)()
+    addresses = tuple(node.machine.address for node in nodes)
+    return [
+        _node_spec(spec, machines, node, platform, addresses, secrets, seconds_left, port) for node in nodes
+    ]
+
+
+def _node_spec(
+    spec: Spec,
+    machines: Machines,
+    node: RemoteNode,
+    platform: Platform,
+    addresses: tuple[str, ...],
+    secrets: Mapping[str, str],
+    seconds_left: float | None,
+    port: int,
+) -> dict[str, Any]:
+    task, instance = spec.task, spec.deployment.offer.instance
+    gpus = tuple(str(number) for number in range(instance.gpus))
+    place = Node(node.rank, addresses, port, max(1, int(instance.vcpus)), gpus)
+    processes = platform.processes(task, spec.deployment, place)
+    own = {OWN_MACHINE: "1"} if machines.power_off else {}  # others share what may not be powered off
+    return {
+        "task": task.id,
+        "rank": node.rank,
+        "address": node.machine.address,
+        "control": node.control,
+        "lease": node.lease.file,
+        "power_off": machines.power_off,
+        "notice_url": machines.notice_url if spec.deployment.offer.spot else "",
+        "setup": task.setup,
+        "processes": [{"command": p.command, "env": p.env, "serves": p.serves} for p in processes],
+        "env": {**POLITE_THREADS, "PYTHONUNBUFFERED": "1", **own, **task.envs, **secrets},
+        "path": os.path.dirname(machines.python) if "/" in machines.python else "",  # noqa: PTH120  # not of this computer
+        "outputs": list(task.outputs),
+        "checkpoint_path": task.checkpoint_path,
+        "grace_seconds": task.grace_seconds,
+        "seconds_left": seconds_left,
+        "cores": instance.vcpus,
+        "gpus": instance.gpus,
+    }

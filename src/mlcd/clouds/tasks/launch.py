@@ -1,0 +1,73 @@
+"""Starts the task runner, the process that looks after one task: one at a time, whoever tries and wherever they are killed.
+
+The right to look after a task is a lock on its file. It belongs to the open file, not to a process: whoever starts a
+runner passes the file on, so there is no moment in between at which the lock is free and the task looked after.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+
+from mlcd.clouds.tasks.diagnosis import log_tail
+from mlcd.clouds.tasks.files import AnyFiles
+from mlcd.errors import CloudError
+
+LAUNCH_SECONDS = 4.0  # to wait for another process that launches the same task
+
+
+def ensure_runner(life: str, files: AnyFiles, secrets: Mapping[str, str], again: bool) -> bool:
+    """Start a runner, unless the task has one or has ended; whether we did. `again`: also where one is gone.
+
+    The secrets are said to the runner, and in no file of ours; one that is started again finds them where it left them.
+    """
+    give_up_at = time.monotonic() + LAUNCH_SECONDS
+    while (lock := take_lock(files)) is None:
+        if again or files.read_state() is not None or time.monotonic() > give_up_at:
+            return False
+        time.sleep(0.02)
+    state = files.read_state()
+    if state is not None and (state.state.ended or not again):
+        os.close(lock)
+        return False
+    _start(life, files, secrets, lock)
+    return True
+
+
+def take_lock(files: AnyFiles) -> int | None:
+    """The right to look after the task; None: someone does."""
+    lock = os.open(files.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _start(life: str, files: AnyFiles, secrets: Mapping[str, str], lock: int) -> None:
+    """Start it with the lock in its hand: if we die here, the lock is held by it or by no one.
+
+    The runner reads what is said to it and leaves its parent, so this returns soon.
+    """
+    try:
+        with files.log.open("ab") as log:
+            done = subprocess.run(
+                [sys.executable, "-m", "mlcd.clouds.tasks.runner", life, str(files.root), str(lock)],
+                cwd="/",
+                input=json.dumps(dict(secrets)).encode() + b"\n",
+                stdout=log,
+                stderr=log,
+                pass_fds=[lock],
+                start_new_session=True,
+                check=False,
+            )
+    finally:
+        os.close(lock)
+    if done.returncode:
+        raise CloudError(f"The task runner of {files.id} could not start:\n{log_tail(files.log)}")
