@@ -19,8 +19,9 @@ import settings_page
 import typer
 from typer.models import ArgumentInfo, CommandInfo, OptionInfo, ParameterInfo
 
-from mlcd.bench.command import app as bench_app
 from mlcd.cli.main import app
+from mlcd_bench.command import app as bench_app
+from mlcd_emulate.command import app as emulate_app
 
 PAGE = Path(__file__).parent / "reference" / "commands.md"
 HEAD = """\
@@ -79,15 +80,10 @@ def make_page() -> str:
 
 
 def all_commands() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Names and functions; `bench` is an app of its own, loaded when it is called."""
-    for command in app.registered_commands:
-        name, call = named(command)
-        yield (name, call) if name != "bench" else named(bench_app.registered_commands[0])
-    for group in app.registered_groups:
-        assert group.typer_instance is not None
-        for command in group.typer_instance.registered_commands:
-            name, call = named(command)
-            yield f"{group.name} {name}", call
+    """Names and functions, those of the distributions below packages/ too."""
+    yield from map(named, [*app.registered_commands, *bench_app.registered_commands])
+    for name, call in map(named, emulate_app.registered_commands):
+        yield f"emulate {name}", call
 
 
 def anchor(name: str) -> str:

@@ -33,9 +33,9 @@ from typing import Any
 
 import pytest
 
-from mlcd.emulate.client import Wanted, down, fault, status, up
-from mlcd.emulate.needs import why_not
-from mlcd.emulate.place import Place, State, place_of
+from mlcd_emulate.client import Wanted, down, fault, status, up
+from mlcd_emulate.needs import why_not
+from mlcd_emulate.place import Place, State, place_of
 
 PATIENCE_S = 120.0
 _SSH = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR")
@@ -127,7 +127,7 @@ class EmulatedEc2:
 
 @contextmanager
 def emulated_ec2(folder: Path, **wanted: Any) -> Iterator[EmulatedEc2]:
-    """An emulation of one's own, gone at the end or when the tests are killed; `wanted` are the fields of mlcd.emulate.client.Wanted."""
+    """An emulation of one's own, gone at the end or when the tests are killed; `wanted` are the fields of mlcd_emulate.client.Wanted."""
     reason = why_not()
     if reason:
         pytest.skip(reason)

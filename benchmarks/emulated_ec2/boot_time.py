@@ -16,9 +16,9 @@ from typing import Any
 
 import boto3
 
-from mlcd.emulate.client import Wanted, down, up
-from mlcd.emulate.network import namespaces_of
-from mlcd.emulate.place import Place, place_of
+from mlcd_emulate.client import Wanted, down, up
+from mlcd_emulate.network import namespaces_of
+from mlcd_emulate.place import Place, place_of
 
 IMAGE = "ami-0e301ab0e301ab022"
 PATIENCE_S = 300.0

@@ -28,8 +28,8 @@ from mlcd.clouds.remote.parcels import Parcel, make_parcels
 from mlcd.clouds.remote.ssh import SshReach, make_key
 from mlcd.clouds.remote.upload import Upload
 from mlcd.core.task import Task, TaskFolder, TaskKind
-from mlcd.emulate.client import Wanted, down, up
-from mlcd.emulate.place import Place, State, place_of
+from mlcd_emulate.client import Wanted, down, up
+from mlcd_emulate.place import Place, State, place_of
 
 IMAGE = "ami-0e301ab0e301ab022"
 PATIENCE_S = 120.0

@@ -25,9 +25,9 @@ from typing import Any
 from mlcd.api import Client
 from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.clouds.remote.files import TaskFiles
-from mlcd.emulate.client import Wanted, down, fault, status, up
-from mlcd.emulate.place import Place, place_of
 from mlcd.settings import Settings
+from mlcd_emulate.client import Wanted, down, fault, status, up
+from mlcd_emulate.place import Place, place_of
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 BATCH = 128

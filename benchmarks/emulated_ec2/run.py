@@ -22,9 +22,9 @@ from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.core.run import AttemptEnd
 from mlcd.core.task import TaskKind
 from mlcd.core.view import JobView
-from mlcd.emulate.client import Wanted, down, fault, status, up
-from mlcd.emulate.place import Place, place_of
 from mlcd.settings import Settings
+from mlcd_emulate.client import Wanted, down, fault, status, up
+from mlcd_emulate.place import Place, place_of
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 TIMEOUT_SECONDS = 900.0

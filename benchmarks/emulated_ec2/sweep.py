@@ -20,9 +20,9 @@ from typing import Any
 from mlcd.api import Client
 from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.core.trial import Trial
-from mlcd.emulate.client import Wanted, down, up
-from mlcd.emulate.place import place_of
 from mlcd.settings import Settings
+from mlcd_emulate.client import Wanted, down, up
+from mlcd_emulate.place import place_of
 
 PROGRAM = Path(__file__).resolve().parent / "cnn"
 COLUMNS = (

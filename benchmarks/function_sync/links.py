@@ -24,9 +24,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from mlcd.emulate.network import NAMESPACES, Link, make_switch, namespaces_of
-from mlcd.emulate.place import Place, port_of
-from mlcd.emulate.system import run_tool, try_tool
+from mlcd_emulate.network import NAMESPACES, Link, make_switch, namespaces_of
+from mlcd_emulate.place import Place, port_of
+from mlcd_emulate.system import run_tool, try_tool
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _NETWORK_NAMESPACE = 0x40000000  # CLONE_NEWNET of Linux

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from mlcd.bench.models_data import family_of
 from mlcd.catalog.traces import Workload, read_workloads
 from mlcd.forecast.design import profile_partly
 from mlcd.forecast.parallel import Placement
 from mlcd.forecast.step_fit import Profile, fit_steps
 from mlcd.forecast.universal import Probe, universal_model
+from mlcd_bench.models_data import family_of
 
 
 def main(files: list[str]) -> None:

@@ -1,27 +1,11 @@
-"""Running commands as a user does: arguments in, exit code and output back."""
+"""A person at the terminal."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-
-from cli.fake_client import Command, Done
-from mlcd.cli.main import main
-
-
-@pytest.fixture
-def mlcd(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run `mlcd` with these arguments on this client, not on a terminal."""
-
-    def command(*arguments: str, client: Any = None) -> Done:
-        code = main(arguments, client)
-        out, err = capsys.readouterr()
-        return Done(code, out, err)
-
-    return command
 
 
 @pytest.fixture

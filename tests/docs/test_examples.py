@@ -17,9 +17,10 @@ import typer
 from ruamel.yaml import YAML
 
 from doc_pages import DOCS, ROOT, Block, blocks
-from mlcd.bench.command import app as bench_app
 from mlcd.cli.main import app
 from mlcd.core.jobfile import parse_job
+from mlcd_bench.command import app as bench_app
+from mlcd_emulate.command import app as emulate_app
 
 SMALLEST_JOB = "run: python train.py\nwork: {samples: 1000}\n"
 ENVIRON = {"HF_TOKEN": "hidden", "SLACK_URL": "https://example.org/hidden"}
@@ -55,10 +56,11 @@ def parse(words: str) -> Any:
 
 
 def command_called(arguments: list[str]) -> tuple[Any, list[str]]:
-    """The command, and what is left for it; `bench` is an app of its own."""
+    """The command, and what is left for it; two are in distributions of their own."""
     name, *rest = arguments
     group: Any = typer.main.get_command(app)
-    command = typer.main.get_command(bench_app) if name == "bench" else group.commands[name]
+    others = {"bench": bench_app, "emulate": emulate_app}
+    command: Any = typer.main.get_command(others[name]) if name in others else group.commands[name]
     while hasattr(command, "commands"):
         name, *rest = rest
         command = command.commands[name]

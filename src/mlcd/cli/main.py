@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mlcd import __version__
-from mlcd.cli import curves, emulate, jobs, machines, predicting, service, training
+from mlcd.cli import curves, jobs, machines, predicting, service, training
 from mlcd.cli.door import tell_crash, tell_error
+from mlcd.cli.plugins import PluginGroup
 from mlcd.cli.screen import show, show_json
 from mlcd.errors import MlcdError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="mlcd",
+    cls=PluginGroup,
     help="Find the right cloud machines for a training job, train there, and get the model with a true bill.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -36,7 +38,6 @@ _PANELS = {
 for _panel, _commands in _PANELS.items():
     for _command in _commands:
         app.command(rich_help_panel=_panel)(_command)
-app.add_typer(emulate.app, name="emulate", rich_help_panel="Machines")
 
 
 def _say_version(wanted: bool) -> None:
@@ -55,25 +56,6 @@ def everywhere(
     ] = False,
 ) -> None:
     """Find the right cloud machines for a training job, train there, and get the model with a true bill."""
-
-
-@app.command(
-    rich_help_panel="Measure",
-    add_help_option=False,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)
-def bench(context: typer.Context) -> None:
-    """Compare search strategies on recorded deployments; `mlcd bench --help` says more.
-
-    `mlcd bench models FOLDER` tells how well training times are foretold.
-    """
-    if context.args[:1] == ["models"]:
-        from mlcd.bench.models_command import app as models_app
-
-        models_app(context.args[1:], prog_name="mlcd bench models")
-    from mlcd.bench.command import app as bench_app
-
-    bench_app(context.args, prog_name="mlcd bench")
 
 
 @app.command(rich_help_panel="Look")

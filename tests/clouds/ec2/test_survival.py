@@ -16,7 +16,6 @@ import pytest
 from ec2_settings import ec2_settings
 from emulated import EmulatedEc2, wait_for
 from mlcd.api import Client
-from mlcd.cli.emulate import _environment
 from mlcd.clouds.ec2 import open_cloud
 from mlcd.clouds.ec2.machines import Ec2Machines
 from mlcd.clouds.remote.base import Machine
@@ -26,6 +25,7 @@ from mlcd.core.task import Task, TaskKind, TaskState
 from mlcd.core.trial import FailureKind
 from mlcd.errors import CloudError
 from mlcd.settings import Settings, read_settings
+from mlcd_emulate.command import _environment
 from small_jobs import PROGRAM
 
 pytestmark = pytest.mark.slow

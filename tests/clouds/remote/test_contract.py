@@ -8,8 +8,8 @@ import pytest
 
 from loopback_machines import Door, LoopbackCloud
 from mlcd.clouds.base import Cloud
-from mlcd.emulate.needs import why_not
 from mlcd.testing import CloudContract
+from mlcd_emulate.needs import why_not
 
 
 @pytest.mark.slow

@@ -1,0 +1,153 @@
+"""Many episodes on all cores: the same figures whatever the number of processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from mlcd.errors import MlcdError, UserError
+from mlcd_bench.cases import Case
+from mlcd_bench.episode import Episode, run_episode
+from mlcd_bench.hindsight import Rule, best_rules, run_with_every_rule
+from mlcd_bench.protocol import Hours, Problem, Rules, Scenario, set_problem
+from mlcd_bench.strategies import Strategy
+
+Report = Callable[[int, int], None]  # episodes done, episodes in all
+
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What to run: every case with every strategy, scenario, job size, slack and seed."""
+
+    cases: tuple[Case, ...]
+    strategies: tuple[Strategy, ...]
+    scenarios: tuple[Scenario, ...] = tuple(Scenario)
+    hours: tuple[Hours, ...] = (24.0,)
+    slacks: tuple[float, ...] = (2.0,)
+    seeds: int = 5
+    peer_seeds: int = 1  # peers are slow
+    rules: Rules = Rules()
+
+
+@dataclass(frozen=True)
+class Results:
+    """The episodes in the order of the bench, and the stop rule that served each peer best."""
+
+    episodes: tuple[Episode, ...]
+    stop_rules: Mapping[tuple[str, str, Hours], Rule]  # peer, scenario, hours
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """One episode to run, small enough to send to another process."""
+
+    case: int
+    strategy: int
+    scenario: Scenario
+    hours: Hours
+    slack: float
+    seed: int
+
+
+def run_bench(bench: Bench, jobs: int = 0, report: Report | None = None) -> Results:
+    """Run everything in that many processes; 0: in this one."""
+    turns = list(_turns(bench))
+    if not turns:
+        raise UserError(
+            "There is nothing to run.", "No trace says how large its own job is: give --hours a number."
+        )
+    outcomes: list[dict[Rule | None, Episode]] = []
+    for outcome in _outcomes(bench, turns, jobs):
+        outcomes.append(outcome)
+        if report is not None:
+            report(len(outcomes), len(turns))
+    rules = best_rules(outcomes)
+    return Results(tuple(_listed(bench, outcomes, rules)), rules)
+
+
+def _turns(bench: Bench) -> Iterator[_Turn]:
+    """Every episode once; without a limit the slack changes nothing, so the first stands for all."""
+    for case in range(len(bench.cases)):
+        for hours in bench.hours:
+            if hours == "trace" and not bench.cases[case].samples:
+                continue
+            for scenario in bench.scenarios:
+                slacks = bench.slacks[:1] if scenario is Scenario.FASTEST else bench.slacks
+                for slack in slacks:
+                    for number, strategy in enumerate(bench.strategies):
+                        for seed in range(bench.peer_seeds if strategy.peer else bench.seeds):
+                            yield _Turn(case, number, scenario, hours, slack, seed)
+
+
+def _listed(
+    bench: Bench,
+    outcomes: Iterable[Mapping[Rule | None, Episode]],
+    rules: Mapping[tuple[str, str, Hours], Rule],
+) -> Iterator[Episode]:
+    for outcome in outcomes:
+        first = next(iter(outcome.values()))
+        episode = outcome.get(rules.get((first.strategy, first.scenario, first.hours)), first)
+        slacks = bench.slacks if episode.scenario == Scenario.FASTEST else (episode.slack,)
+        yield from (replace(episode, slack=slack) for slack in slacks)
+
+
+def _outcomes(bench: Bench, turns: list[_Turn], jobs: int) -> Iterator[dict[Rule | None, Episode]]:
+    if jobs <= 0:
+        yield from (_play(bench, turn) for turn in turns)
+        return
+    chunk = max(1, min(32, len(turns) // (8 * jobs)))
+    spawn = multiprocessing.get_context("spawn")
+    with _one_thread_each(), spawn.Pool(min(jobs, len(turns)), _start_worker, (bench,)) as pool:
+        yield from pool.imap(_play_here, turns, chunksize=chunk)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes started meanwhile use one core each; linear algebra would otherwise fight over all of them."""
+    before = {name: os.environ.get(name) for name in _ONE_THREAD}
+    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+_bench_here: Bench | None = None  # in a worker process: what it was started for
+
+
+def _start_worker(bench: Bench) -> None:
+    global _bench_here  # a process of the pool has no other place to keep it
+    _bench_here = bench
+
+
+def _play_here(turn: _Turn) -> dict[Rule | None, Episode]:
+    if _bench_here is None:
+        raise MlcdError("A benchmark process was asked to work before it was told what.")
+    return _play(_bench_here, turn)
+
+
+def _play(bench: Bench, turn: _Turn) -> dict[Rule | None, Episode]:
+    strategy = bench.strategies[turn.strategy]
+    problem = _problem(bench.cases[turn.case], turn.scenario, turn.hours, turn.slack)
+    searcher = strategy.open()
+    if strategy.peer:
+        return run_with_every_rule(problem, strategy.text, searcher, turn.seed, bench.rules)
+    return {None: run_episode(problem, strategy.text, searcher, turn.seed, bench.rules)}
+
+
+@lru_cache(maxsize=64)
+def _problem(case: Case, scenario: Scenario, hours: Hours, slack: float) -> Problem:
+    problem = set_problem(case, scenario, hours, slack)
+    if problem is None:
+        raise UserError(f"{case.name} does not say how large its own job is.")
+    return problem

@@ -1,0 +1,90 @@
+"""The paper's figures on the synthetic testbed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mlcd_bench import testbed
+from mlcd_bench.cases import Case
+from mlcd_bench.functions_bed import BERT_SMALL, functions_case
+from mlcd_bench.preset_runner import run_preset
+from mlcd_bench.presets import PRESETS, find_preset
+from mlcd_bench.protocol import set_problem
+from mlcd_bench.smlt import SMLT
+from mlcd_bench.strategies import parse_strategy
+
+
+def speed(case: Case, key: str) -> float:
+    return next(speed for deployment, speed in case.speeds.items() if deployment.key == f"{key}@us-east-1")
+
+
+def test_there_is_a_preset_for_every_figure_from_9_to_19() -> None:
+    assert list(PRESETS) == [f"fig{number}" for number in range(9, 20)]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_limit_can_be_kept_and_every_strategy_exists(name: str) -> None:
+    for contest in find_preset(name).contests:
+        for text in contest.strategies:
+            parse_strategy(text)
+        least = set_problem(contest.case, contest.scenario, contest.hours, 1.0)
+        assert least is not None
+        assert contest.limit is None or (least.limit is not None and contest.limit >= least.limit)
+
+
+@pytest.mark.parametrize("name", SMLT)
+def test_every_limit_of_the_smlt_paper_can_be_kept(name: str) -> None:
+    for contest in find_preset(name).contests:
+        least = set_problem(contest.case, contest.scenario, contest.hours, 1.0)
+        assert least is not None
+        assert contest.limit is not None
+        assert least.limit is not None
+        assert contest.limit >= least.limit
+
+
+def test_functions_scale_out_to_a_peak_and_synchronise_best_by_shards() -> None:
+    ours, siren = (
+        functions_case(replace(BERT_SMALL, exchange=way)).speeds for way in ("hierarchical", "objects")
+    )
+    sizes = [speed for each, speed in ours.items() if each.offer.instance.name == "fn-10240mb"]
+    peak = sizes.index(max(sizes))
+    assert 0 < peak < len(sizes) - 1
+    many = [each for each in ours if each.nodes >= 8]
+    assert all(ours[each] > siren[each] for each in many)
+
+
+def test_a_changing_workflow_counts_its_searches() -> None:
+    findings = run_preset(find_preset("smlt-5.4"), seeds=1, jobs=0)
+    told = {text: ours for text, _, ours in findings.claims}
+    assert told["searches of the adaptive way"].endswith("of 5 phases")
+    assert float(told["its cost"].lstrip("$")) > 0
+
+
+def test_machines_scale_out_to_a_peak_and_decline() -> None:
+    speeds = list(testbed.paper_case(testbed.RESNET, ("c5.4xlarge",)).speeds.values())
+    peak = speeds.index(max(speeds))
+    assert 5 < peak < 60
+    assert speeds[-1] < 0.8 * speeds[peak]
+
+
+def test_char_rnn_trains_fastest_on_ten_c5_4xlarge_for_the_same_money() -> None:
+    """Fig. 1(b) of the paper."""
+    case = testbed.paper_case(testbed.CHAR_RNN)
+    best = speed(case, "10xc5.4xlarge")
+    assert best > speed(case, "9xp2.xlarge")
+    assert best > 1.5 * speed(case, "40xc5.xlarge")
+
+
+def test_what_does_not_fit_the_nodes_together_fails() -> None:
+    case = testbed.paper_case(testbed.ZERO_20B, ("p3.16xlarge",))
+    failed = [deployment.nodes for deployment, found in case.truth if found is None]
+    assert failed == [1, 2]
+
+
+def test_a_preset_is_shown_beside_what_the_paper_says() -> None:
+    findings = run_preset(find_preset("fig15"), seeds=1, jobs=0)
+    assert {row.strategy for row in findings.rows} == {"heterbo", "auto"}
+    assert findings.claims[0][:2] == ("HeterBO's probes", "9 probes")
+    assert set(findings.data) == {"rows", "claims"}
