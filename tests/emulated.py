@@ -33,9 +33,9 @@ from typing import Any
 
 import pytest
 
-from mlcd_emulate.client import Wanted, down, fault, status, up
+from mlcd_emulate.client import EmulationOptions, down, fault, status, up
+from mlcd_emulate.emulation import Emulation, State, emulation_named
 from mlcd_emulate.needs import why_not
-from mlcd_emulate.place import Place, State, place_of
 
 PATIENCE_S = 120.0
 _SSH = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR")
@@ -45,7 +45,7 @@ _SSH = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", 
 class EmulatedEc2:
     """An emulation that runs."""
 
-    place: Place
+    emulation: Emulation
     state: State
     key_file: Path
     key_name: str = "test"
@@ -54,7 +54,7 @@ class EmulatedEc2:
     @property
     def env(self) -> dict[str, str]:
         """What AWS's tools need in their environment; no file of this computer's is read."""
-        nowhere = str(self.place.folder / "none")
+        nowhere = str(self.emulation.folder / "none")
         files = {"AWS_CONFIG_FILE": nowhere, "AWS_SHARED_CREDENTIALS_FILE": nowhere}
         return {**self.state.environment, **files, "AWS_EC2_METADATA_DISABLED": "true"}
 
@@ -70,11 +70,11 @@ class EmulatedEc2:
 
     def fault(self, kind: str, target: str, value: str = "") -> str:
         """Let something go wrong; the value 'off' lifts it."""
-        return fault(self.place, kind, target, value)
+        return fault(self.emulation, kind, target, value)
 
     def hosts(self) -> list[dict[str, Any]]:
         """The hosts that run."""
-        return list(status(self.place)["hosts"])
+        return list(status(self.emulation)["hosts"])
 
     def launch(self, count: int = 1, instance_type: str = "c5.large", **more: Any) -> list[str]:
         """Instances that ssh reaches; gives their addresses, which are public and private in one."""
@@ -89,7 +89,7 @@ class EmulatedEc2:
         if self.ssh(address, "true").returncode == 0:
             return True
         state = self.instance(address)["State"]["Name"]
-        assert state in ("pending", "running"), f"{state}: {self.place.log_file.read_text()[-2000:]}"
+        assert state in ("pending", "running"), f"{state}: {self.emulation.log_file.read_text()[-2000:]}"
         return False
 
     def instance(self, address: str) -> dict[str, Any]:
@@ -127,18 +127,20 @@ class EmulatedEc2:
 
 @contextmanager
 def emulated_ec2(folder: Path, **wanted: Any) -> Iterator[EmulatedEc2]:
-    """An emulation of one's own, gone at the end or when the tests are killed; `wanted` are the fields of mlcd_emulate.client.Wanted."""
+    """An emulation of one's own, gone at the end or when the tests are killed; `wanted` are the fields of mlcd_emulate.client.EmulationOptions."""
     reason = why_not()
     if reason:
         pytest.skip(reason)
-    place = place_of(f"t{uuid.uuid4().hex[:8]}", folder / "emulate")
+    emulation = emulation_named(f"t{uuid.uuid4().hex[:8]}", folder / "emulate")
     try:
-        ec2 = EmulatedEc2(place, up(place, Wanted(**{"owner": os.getpid(), **wanted})), _key(folder))
+        ec2 = EmulatedEc2(
+            emulation, up(emulation, EmulationOptions(**{"owner": os.getpid(), **wanted})), _key(folder)
+        )
         public = ec2.key_file.with_suffix(".pub").read_bytes()
         ec2.boto("ec2").import_key_pair(KeyName=ec2.key_name, PublicKeyMaterial=public)
         yield ec2
     finally:
-        down(place)
+        down(emulation)
 
 
 def wait_for(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:

@@ -16,9 +16,9 @@ from typing import Any
 
 import boto3
 
-from mlcd_emulate.client import Wanted, down, up
+from mlcd_emulate.client import EmulationOptions, down, up
+from mlcd_emulate.emulation import Emulation, emulation_named
 from mlcd_emulate.network import namespaces_of
-from mlcd_emulate.place import Place, place_of
 
 IMAGE = "ami-0e301ab0e301ab022"
 PATIENCE_S = 300.0
@@ -32,10 +32,10 @@ def main() -> None:
     parser.add_argument("hosts", type=int, nargs="*", default=[1, 8, 16])
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    place = place_of("boottime", Path(tempfile.mkdtemp()) / "emulate")
+    emulation = emulation_named("boottime", Path(tempfile.mkdtemp()) / "emulate")
     try:
         began = time.monotonic()
-        state = up(place, Wanted())
+        state = up(emulation, EmulationOptions())
         print(f"up: {time.monotonic() - began:.1f} s\n")
         environment = state.environment
         client = boto3.client(
@@ -48,14 +48,14 @@ def main() -> None:
         client.describe_instances()  # the first request of all loads the region
         print("| hosts | RunInstances to ssh, s | TerminateInstances to gone, s |\n|---|---|---|")
         for count in given.hosts:
-            rounds = [one_round(place, client, count) for _ in range(given.rounds)]
+            rounds = [one_round(emulation, client, count) for _ in range(given.rounds)]
             booted, gone = (sorted(each) for each in zip(*rounds, strict=True))
             print(f"| {count} | {_spread(booted)} | {_spread(gone)} |", flush=True)
     finally:
-        down(place)
+        down(emulation)
 
 
-def one_round(place: Place, client: Any, count: int) -> tuple[float, float]:
+def one_round(emulation: Emulation, client: Any, count: int) -> tuple[float, float]:
     """Launch and terminate so many hosts; gives the seconds that each took."""
     began = time.monotonic()
     made = client.run_instances(ImageId=IMAGE, InstanceType="c5.large", MinCount=count, MaxCount=count)[
@@ -66,7 +66,7 @@ def one_round(place: Place, client: Any, count: int) -> tuple[float, float]:
     booted = time.monotonic() - began
     began = time.monotonic()
     client.terminate_instances(InstanceIds=[each["InstanceId"] for each in made])
-    _wait(lambda: namespaces_of(place) == [place.switch])
+    _wait(lambda: namespaces_of(emulation) == [emulation.switch])
     return booted, time.monotonic() - began
 
 

@@ -28,8 +28,8 @@ from mlcd.clouds.remote.parcels import Parcel, make_parcels
 from mlcd.clouds.remote.ssh import SshReach, make_key
 from mlcd.clouds.remote.upload import Upload
 from mlcd.core.task import Task, TaskFolder, TaskKind
-from mlcd_emulate.client import Wanted, down, up
-from mlcd_emulate.place import Place, State, place_of
+from mlcd_emulate.client import EmulationOptions, down, up
+from mlcd_emulate.emulation import Emulation, State, emulation_named
 
 IMAGE = "ami-0e301ab0e301ab022"
 PATIENCE_S = 120.0
@@ -46,11 +46,11 @@ def main() -> None:
     parser.add_argument("--home-mbit", type=int, default=20)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        place = place_of("delivery", Path(folder) / "emulate")
+        emulation = emulation_named("delivery", Path(folder) / "emulate")
         try:
-            state = up(place, Wanted(owner=os.getpid()))
+            state = up(emulation, EmulationOptions(owner=os.getpid()))
             parcels = packed(Path(folder), given.mib)
-            slow_down(place, given.home_mbit)
+            slow_down(emulation, given.home_mbit)
             print("| hosts | from home to each, s | passed on by the first, s |\n|---|---|---|")
             for count in given.hosts:
                 with machines(state, Path(folder), given.type, count) as nodes:
@@ -59,7 +59,7 @@ def main() -> None:
                         flush=True,
                     )
         finally:
-            down(place)
+            down(emulation)
 
 
 def packed(folder: Path, mib: int) -> list[Parcel]:
@@ -70,9 +70,9 @@ def packed(folder: Path, mib: int) -> list[Parcel]:
     return make_parcels(task, folder / "none", folder / "none", folder / "drafts")
 
 
-def slow_down(place: Place, mbit: int) -> None:
+def slow_down(emulation: Emulation, mbit: int) -> None:
     """Shape what this computer sends to the hosts."""
-    shape = f"tc qdisc replace dev {place.link} root tbf rate {mbit}mbit burst 64kb latency 400ms"
+    shape = f"tc qdisc replace dev {emulation.link} root tbf rate {mbit}mbit burst 64kb latency 400ms"
     subprocess.run(shape.split(), check=True)
 
 

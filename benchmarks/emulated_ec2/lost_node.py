@@ -26,8 +26,8 @@ from mlcd.api import Client
 from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.clouds.remote.files import TaskFiles
 from mlcd.settings import Settings
-from mlcd_emulate.client import Wanted, down, fault, status, up
-from mlcd_emulate.place import Place, place_of
+from mlcd_emulate.client import EmulationOptions, down, fault, status, up
+from mlcd_emulate.emulation import Emulation, emulation_named
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 BATCH = 128
@@ -65,30 +65,30 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|")
     for way, keep_seconds in WAYS.items():
-        with training(given.type, keep_seconds) as (place, client, job_id):
-            pauses = [lose_one(place, client, job_id) for _ in range(given.rounds)]
+        with training(given.type, keep_seconds) as (emulation, client, job_id):
+            pauses = [lose_one(emulation, client, job_id) for _ in range(given.rounds)]
         parts = [[getattr(each, name) for each in pauses] for name in PARTS]
         print(f"| {way} | {len(pauses)} | {' | '.join(map(spread, parts))} |", flush=True)
 
 
 @contextmanager
-def training(instance_type: str, keep_seconds: float) -> Iterator[tuple[Place, Client, str]]:
+def training(instance_type: str, keep_seconds: float) -> Iterator[tuple[Emulation, Client, str]]:
     """The digits CNN under way on two hosts of an emulated EC2 of our own."""
     with tempfile.TemporaryDirectory() as folder:
-        place = place_of("lostnode", Path(folder) / "emulate")
+        emulation = emulation_named("lostnode", Path(folder) / "emulate")
         try:
-            os.environ.update(up(place, Wanted(owner=os.getpid())).environment)
+            os.environ.update(up(emulation, EmulationOptions(owner=os.getpid())).environment)
             client = Client(settings(Path(folder), instance_type, keep_seconds))
             job_id = client.submit(client.load(job(instance_type)))
             client.confirm(job_id)
             driver = threading.Thread(target=client.drive, args=(job_id,), daemon=True)
             driver.start()
-            yield place, client, job_id
+            yield emulation, client, job_id
             client.stop(job_id)
             driver.join(PATIENCE_S)
             client.close()
         finally:
-            down(place)
+            down(emulation)
 
 
 def settings(folder: Path, instance_type: str, keep_seconds: float) -> Settings:
@@ -121,11 +121,11 @@ def job(instance_type: str) -> dict[str, Any]:
     }
 
 
-def lose_one(place: Place, client: Client, job_id: str) -> Pause:
+def lose_one(emulation: Emulation, client: Client, job_id: str) -> Pause:
     """Cut the power of a host in mid-training, and wait for the first step of the next attempt."""
     wait(lambda: _steps(client, job_id) >= STEPS_BEFORE)
     attempt = len(client.store.attempts(job_id))
-    fault(place, "poweroff", status(place)["hosts"][-1]["id"])
+    fault(emulation, "poweroff", status(emulation)["hosts"][-1]["id"])
     cut_at = time.time()
     wait(lambda: _steps(client, job_id, beyond=attempt) > 0)
     *_, before, after = client.store.attempts(job_id)

@@ -23,8 +23,8 @@ from mlcd.core.run import AttemptEnd
 from mlcd.core.task import TaskKind
 from mlcd.core.view import JobView
 from mlcd.settings import Settings
-from mlcd_emulate.client import Wanted, down, fault, status, up
-from mlcd_emulate.place import Place, place_of
+from mlcd_emulate.client import EmulationOptions, down, fault, status, up
+from mlcd_emulate.emulation import Emulation, emulation_named
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 TIMEOUT_SECONDS = 900.0
@@ -37,27 +37,27 @@ def main() -> None:
     )
     parser.add_argument("what", choices=["times"])
     parser.parse_args()
-    with emulation("c5.large") as (place, client):
-        times(place, client)
+    with emulated("c5.large") as (emulation, client):
+        times(emulation, client)
 
 
 @contextmanager
-def emulation(types: str) -> Iterator[tuple[Place, Client]]:
+def emulated(types: str) -> Iterator[tuple[Emulation, Client]]:
     """An emulated EC2 of our own, and a client whose jobs run there."""
     import sys
 
     with tempfile.TemporaryDirectory() as folder:
-        place = place_of("bench", Path(folder) / "emulate")
+        emulation = emulation_named("bench", Path(folder) / "emulate")
         try:
-            os.environ.update(up(place, Wanted()).environment)
+            os.environ.update(up(emulation, EmulationOptions()).environment)
             settings = Ec2Settings(
                 regions="us-east-1", types=types, disk_gib=8, python=sys.executable, lost_seconds=10.0
             )
             client = Client(Settings(home=Path(folder) / "home", clouds=(settings,)))
-            yield place, client
+            yield emulation, client
             client.close()
         finally:
-            down(place)
+            down(emulation)
 
 
 def job(**keys: Any) -> dict[str, Any]:
@@ -78,26 +78,26 @@ def job(**keys: Any) -> dict[str, Any]:
     }
 
 
-def times(place: Place, client: Client) -> None:
+def times(emulation: Emulation, client: Client) -> None:
     """A job on two hosts, one of which loses its power while it trains."""
     wanted = job(num_nodes=2, resources={"instance_type": "c5.large"})
     began = time.time()
     job_id = client.submit(client.load(wanted))
     client.confirm(job_id)
-    threading.Thread(target=cut_power, args=(place, client.settings, job_id), daemon=True).start()
+    threading.Thread(target=cut_power, args=(emulation, client.settings, job_id), daemon=True).start()
     view = client.drive(job_id)
     for line in told(view, client, began):
         print(line)
 
 
-def cut_power(place: Place, settings: Settings, job_id: str) -> None:
+def cut_power(emulation: Emulation, settings: Settings, job_id: str) -> None:
     """Wait for steps of the training, then let one of its hosts lose its power."""
     watcher = Client(settings)
     until = time.time() + TIMEOUT_SECONDS
     while time.time() < until:
         live = watcher.view(job_id).live
         if live is not None and live.kind is TaskKind.TRAINING and live.samples > 3000:
-            fault(place, "poweroff", status(place)["hosts"][-1]["address"])
+            fault(emulation, "poweroff", status(emulation)["hosts"][-1]["address"])
             return
         time.sleep(0.2)
 

@@ -21,8 +21,8 @@ from mlcd.api import Client
 from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.core.trial import Trial
 from mlcd.settings import Settings
-from mlcd_emulate.client import Wanted, down, up
-from mlcd_emulate.place import place_of
+from mlcd_emulate.client import EmulationOptions, down, up
+from mlcd_emulate.emulation import emulation_named
 
 PROGRAM = Path(__file__).resolve().parent / "cnn"
 COLUMNS = (
@@ -47,10 +47,12 @@ def main() -> None:
 def measure(asked: argparse.Namespace, topology: str) -> tuple[Trial, ...]:
     """Every deployment once, by the exhaustive strategy of one job."""
     with tempfile.TemporaryDirectory() as folder:
-        place = place_of("sweep", Path(folder) / "emulate")
+        emulation = emulation_named("sweep", Path(folder) / "emulate")
         try:
-            wanted = Wanted(vcpus_per_core=asked.vcpus_per_core, vcpus=32 * asked.parallel, owner=os.getpid())
-            os.environ.update(up(place, wanted).environment)
+            wanted = EmulationOptions(
+                vcpus_per_core=asked.vcpus_per_core, vcpus=32 * asked.parallel, owner=os.getpid()
+            )
+            os.environ.update(up(emulation, wanted).environment)
             settings = Ec2Settings(types=asked.types, disk_gib=8, python=sys.executable, start_seconds=5.0)
             client = Client(Settings(home=Path(folder) / "home", clouds=(settings,)))
             job_id = client.submit(client.load(job(asked, topology)))
@@ -58,7 +60,7 @@ def measure(asked: argparse.Namespace, topology: str) -> tuple[Trial, ...]:
             client.close()
             return view.trials
         finally:
-            down(place)
+            down(emulation)
 
 
 def job(asked: argparse.Namespace, topology: str) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from mlcd_emulate.emulation import Emulation, port_of
 from mlcd_emulate.network import NAMESPACES, Link, make_switch, namespaces_of
-from mlcd_emulate.place import Place, port_of
 from mlcd_emulate.system import run_tool, try_tool
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -46,21 +46,21 @@ class Host:
 class Network:
     """A switch and the hosts on it."""
 
-    place: Place
+    emulation: Emulation
     range: IPv4Network
     hosts: list[Host] = field(default_factory=list)
 
     def add(self, mbit: float) -> Host:
         """One more host, with a link of this speed."""
         address = self.range.network_address + 10 + len(self.hosts)
-        link = Link(self.place, address)
+        link = Link(self.emulation, address)
         link.make(self.range.prefixlen, mbit)
         self.hosts.append(Host(link.namespace, str(address), port_of(address)))
         return self.hosts[-1]
 
     def carried(self) -> dict[str, int]:
         """Bytes that each link has carried so far, "ADDRESS up" and "ADDRESS down"."""
-        shown = json.loads(run_tool("ip", "-n", self.place.switch, "-s", "-json", "link", "show"))
+        shown = json.loads(run_tool("ip", "-n", self.emulation.switch, "-s", "-json", "link", "show"))
         counts = {link["ifname"]: link["stats64"] for link in shown}
         both = ((host, counts[host.port]) for host in self.hosts)
         return {
@@ -73,14 +73,14 @@ class Network:
 @contextmanager
 def shaped_network() -> Iterator[Network]:
     """A switch of its own; everything is removed at the end, also after SIGTERM."""
-    place = Place(f"s{os.getpid() % 10**8}", Path(tempfile.gettempdir()))
+    emulation = Emulation(f"s{os.getpid() % 10**8}", Path(tempfile.gettempdir()))
     before = signal.signal(signal.SIGTERM, _leave)
     try:
-        yield Network(place, make_switch(place))
+        yield Network(emulation, make_switch(emulation))
     finally:
-        for namespace in namespaces_of(place):
+        for namespace in namespaces_of(emulation):
             try_tool("ip", "netns", "del", namespace)
-        try_tool("ip", "link", "del", place.link)
+        try_tool("ip", "link", "del", emulation.link)
         signal.signal(signal.SIGTERM, before)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from cli.fake_client import Command
 from mlcd_emulate.command import _environment
-from mlcd_emulate.place import State
+from mlcd_emulate.emulation import State
 
 STATE = State("lab", 1, "http://10.72.0.1:4566", "10.72.0.0/16", "us-east-1", "AKIA", "s", "k", 20.0, 34)
 

@@ -11,8 +11,8 @@ import pytest
 
 from emulated import EmulatedEc2, wait_for
 from mlcd_emulate.cgroups import CgroupsV2
-from mlcd_emulate.host import Host, Order
-from mlcd_emulate.place import Place
+from mlcd_emulate.emulation import Emulation
+from mlcd_emulate.host import Host, HostSpec
 from mlcd_emulate.scale import HostSize
 
 pytestmark = pytest.mark.slow
@@ -49,8 +49,8 @@ def test_a_terminated_instance_has_no_host(ec2: EmulatedEc2) -> None:
 
 @pytest.mark.timeout(60)
 def test_a_host_that_goes_before_its_first_process_is_in_its_group_is_ended(tmp_path: Path) -> None:
-    order = Order("i-1", IPv4Address("10.72.0.4"), 16, HostSize(0.1, 512, 10.0, 256))
-    host = Host(Place("lab", tmp_path), order, CgroupsV2("lab", tmp_path))
+    spec = HostSpec("i-1", IPv4Address("10.72.0.4"), 16, HostSize(0.1, 512, 10.0, 256))
+    host = Host(Emulation("lab", tmp_path), spec, CgroupsV2("lab", tmp_path))
     host._process = subprocess.Popen(["sleep", "600"])
     assert host.processes() == set()
     host.end_processes()
@@ -154,7 +154,7 @@ def test_a_host_boots_again_with_a_fresh_disk(ec2: EmulatedEc2) -> None:
 
     def booted_again() -> bool:
         state = ec2.instance(address)["State"]["Name"]
-        assert state == "running", f"{state}: {ec2.place.log_file.read_text()[-2000:]}"
+        assert state == "running", f"{state}: {ec2.emulation.log_file.read_text()[-2000:]}"
         return ec2.ssh(address, "cat /var/tmp/booted").stdout not in ("", first)
 
     wait_for(booted_again, "the next boot")

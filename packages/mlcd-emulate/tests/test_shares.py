@@ -14,7 +14,7 @@ import pytest
 from emulated import EmulatedEc2, wait_for
 from mlcd.errors import CloudError
 from mlcd_emulate.cgroups import CgroupsV2
-from mlcd_emulate.shares import Held, Shares
+from mlcd_emulate.shares import LimitedHost, Shares
 
 pytestmark = pytest.mark.slow
 ASKING = """
@@ -63,7 +63,7 @@ def test_a_host_is_refused_but_may_go_when_nobody_holds_it_to_its_share() -> Non
 def test_a_program_that_begins_is_told_from_what_it_starts_itself(tmp_path: Path) -> None:
     procs = tmp_path / "lab" / "i-1" / "cgroup.procs"
     procs.parent.mkdir(parents=True)
-    host = Held("i-1", CgroupsV2("lab", tmp_path), cores=0.1)
+    host = LimitedHost("i-1", CgroupsV2("lab", tmp_path), cores=0.1)
     line = ["bash", "-c", "sleep 60 & echo $!; wait"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, start_new_session=True) as program:
         assert program.stdout is not None

@@ -1,4 +1,4 @@
-"""What a person or a test asks of an emulation: up, down, status, fault."""
+"""Start, stop, inspect and break an emulation: up, down, status, fault."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.errors import CloudError, NotFoundError, UserError
-from mlcd_emulate.cleaning import MODULE, Removed, is_running, refuse_another_home, remove_emulation
+from mlcd_emulate.cleanup import MODULE, Removed, is_running, refuse_another_home, remove_emulation
+from mlcd_emulate.emulation import CONTROL_HEADER, CONTROL_PATH, Emulation, State, read_state
 from mlcd_emulate.needs import require_all, require_root
 from mlcd_emulate.network import one_at_a_time
-from mlcd_emulate.place import CONTROL_HEADER, CONTROL_PATH, Place, State, read_state
 from mlcd_emulate.scale import VCPUS_PER_CORE, vcpus_that_fit
 
 _START_S = 120.0
@@ -27,8 +27,8 @@ _ANSWER_S = 60.0
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What an emulation is to be like."""
+class EmulationOptions:
+    """How an emulation is to be started."""
 
     region: str = "us-east-1"
     vcpus: int = 0  # the quota; 0: as many as this computer can bear
@@ -39,36 +39,36 @@ class Wanted:
     owner: int = 0  # a process that the emulation does not outlive; 0: it stays until `down`
 
 
-def up(place: Place, wanted: Wanted) -> State:
+def up(emulation: Emulation, options: EmulationOptions) -> State:
     """Start an emulation and wait until it answers; one that runs already stays as it is."""
     require_all()
-    _check(place, wanted)
+    _check(emulation, options)
     with one_at_a_time():  # of two homes that start the same name together, one is refused
-        refuse_another_home(place)
-        if is_running(place):
-            return read_state(place)
-        remove_emulation(place)  # what a killed one left
-        _take(place)
-        process = _start(place, wanted)
-    return _wait_until_ready(place, process)
+        refuse_another_home(emulation)
+        if is_running(emulation):
+            return read_state(emulation)
+        remove_emulation(emulation)  # what a killed one left
+        _take(emulation)
+        process = _start(emulation, options)
+    return _wait_until_ready(emulation, process)
 
 
-def down(place: Place) -> Removed:
+def down(emulation: Emulation) -> Removed:
     """Remove an emulation and everything that it made; quiet where there is none."""
     require_root()
-    refuse_another_home(place)
-    return remove_emulation(place)
+    refuse_another_home(emulation)
+    return remove_emulation(emulation)
 
 
-def status(place: Place) -> dict[str, Any]:
-    """How an emulation stands: its endpoint, its hosts, what is wrong on purpose."""
-    state = _running(place)
+def status(emulation: Emulation) -> dict[str, Any]:
+    """The status of an emulation: its endpoint, its hosts, the faults in force."""
+    state = _running(emulation)
     return {**state.public, **_ask(state, {})}
 
 
-def fault(place: Place, kind: str, target: str, value: str = "") -> str:
-    """Let something go wrong, or right again with the value 'off'; gives what was done, in words."""
-    answer = _ask(_running(place), {"fault": {"kind": kind, "target": target, "value": value}})
+def fault(emulation: Emulation, kind: str, target: str, value: str = "") -> str:
+    """Inject a fault, or lift it with the value 'off'; gives what was done, in words."""
+    answer = _ask(_running(emulation), {"fault": {"kind": kind, "target": target, "value": value}})
     if "error" in answer:
         raise (NotFoundError if answer["missing"] else UserError)(answer["error"], answer["hint"])
     return str(answer["done"])
@@ -79,49 +79,49 @@ def emulations(parent: Path) -> list[str]:
     return sorted(each.parent.name for each in parent.glob("*/state.json"))
 
 
-def _check(place: Place, wanted: Wanted) -> None:
-    if any(letter in str(place.folder) for letter in ":, \t\n\\"):
+def _check(emulation: Emulation, options: EmulationOptions) -> None:
+    if any(letter in str(emulation.folder) for letter in ":, \t\n\\"):
         raise UserError(
-            f"The folder {place.folder} cannot hold disks: its name has a colon, a comma or a space."
+            f"The folder {emulation.folder} cannot hold disks: its name has a colon, a comma or a space."
         )
-    if wanted.vcpus_per_core < 1:
-        raise UserError(f"{wanted.vcpus_per_core:g} vCPUs a core make machines larger than this computer.")
-    if wanted.network:
+    if options.vcpus_per_core < 1:
+        raise UserError(f"{options.vcpus_per_core:g} vCPUs a core make machines larger than this computer.")
+    if options.network:
         try:
-            fits = IPv4Network(wanted.network).prefixlen == 16
+            fits = IPv4Network(options.network).prefixlen == 16
         except ValueError as error:
             raise UserError(
-                f"'{wanted.network}' is no range of addresses: {error}", "10.80.0.0/16"
+                f"'{options.network}' is no range of addresses: {error}", "10.80.0.0/16"
             ) from error
         if not fits:
-            raise UserError(f"{wanted.network} has not the size /16.", "10.80.0.0/16")
+            raise UserError(f"{options.network} has not the size /16.", "10.80.0.0/16")
 
 
-def _take(place: Place) -> None:
-    place.folder.parent.mkdir(parents=True, exist_ok=True)
+def _take(emulation: Emulation) -> None:
+    emulation.folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        place.folder.mkdir(mode=0o700)
+        emulation.folder.mkdir(mode=0o700)
     except FileExistsError:
         raise UserError(
-            f"Someone else is starting '{place.name}' right now.", "Try again in a moment."
+            f"Someone else is starting '{emulation.name}' right now.", "Try again in a moment."
         ) from None
 
 
-def _start(place: Place, wanted: Wanted) -> subprocess.Popen[bytes]:
-    vcpus = wanted.vcpus or vcpus_that_fit(len(os.sched_getaffinity(0)), wanted.vcpus_per_core)
-    command = [sys.executable, "-m", MODULE, "--name", place.name, "--folder", str(place.folder)]
+def _start(emulation: Emulation, options: EmulationOptions) -> subprocess.Popen[bytes]:
+    vcpus = options.vcpus or vcpus_that_fit(len(os.sched_getaffinity(0)), options.vcpus_per_core)
+    command = [sys.executable, "-m", MODULE, "--name", emulation.name, "--folder", str(emulation.folder)]
     command += [
         "--region",
-        wanted.region,
+        options.region,
         "--vcpus",
         str(vcpus),
         "--vcpus-per-core",
-        str(wanted.vcpus_per_core),
+        str(options.vcpus_per_core),
     ]
-    command += ["--port", str(wanted.port), "--network", wanted.network, "--owner", str(wanted.owner)]
-    for folder in (place.folder.parent, *wanted.private):
+    command += ["--port", str(options.port), "--network", options.network, "--owner", str(options.owner)]
+    for folder in (emulation.folder.parent, *options.private):
         command += ["--private", str(folder)]
-    with place.log_file.open("ab") as log:
+    with emulation.log_file.open("ab") as log:
         return subprocess.Popen(
             command,
             cwd="/",
@@ -138,22 +138,22 @@ def _clean_environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
 
 
-def _wait_until_ready(place: Place, process: subprocess.Popen[bytes]) -> State:
+def _wait_until_ready(emulation: Emulation, process: subprocess.Popen[bytes]) -> State:
     until = time.monotonic() + _START_S
-    while not place.state_file.exists():
+    while not emulation.state_file.exists():
         if process.poll() is not None or time.monotonic() > until:
-            said = place.log_file.read_text(errors="replace").strip().splitlines()[-5:]
-            remove_emulation(place)
+            said = emulation.log_file.read_text(errors="replace").strip().splitlines()[-5:]
+            remove_emulation(emulation)
             raise CloudError("The emulated EC2 did not start:\n" + "\n".join(said))
         time.sleep(0.05)
-    return read_state(place)
+    return read_state(emulation)
 
 
-def _running(place: Place) -> State:
-    state = read_state(place)
-    if not is_running(place):
-        hint = f"Clean up with: mlcd emulate down --name {place.name}"
-        raise NotFoundError(f"The emulated EC2 called '{place.name}' was killed.", hint)
+def _running(emulation: Emulation) -> State:
+    state = read_state(emulation)
+    if not is_running(emulation):
+        hint = f"Clean up with: mlcd emulate down --name {emulation.name}"
+        raise NotFoundError(f"The emulated EC2 called '{emulation.name}' was killed.", hint)
     return state
 
 

@@ -1,4 +1,4 @@
-"""`emulate`: an EC2 of one's own on this computer, to rehearse on and to break."""
+"""`mlcd emulate`: an EC2 of your own on this computer, to rehearse on and to break."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mlcd.settings import read_settings
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from mlcd_emulate.place import Place, State
+    from mlcd_emulate.emulation import Emulation, State
 
 app = typer.Typer(
     help="An EC2 of your own on this Linux computer: the real API, and hosts that boot, compute and break.",
@@ -64,12 +64,12 @@ def up(
         mlcd emulate up
         mlcd emulate up --name ci --vcpus 16 --json
     """
-    from mlcd_emulate.client import Wanted
+    from mlcd_emulate.client import EmulationOptions
     from mlcd_emulate.client import up as start
 
     settings = read_settings()
-    wanted = Wanted(region, vcpus, vcpus_per_core, network, port, (settings.home,), owner)
-    state = start(_place(name, folder), wanted)
+    options = EmulationOptions(region, vcpus, vcpus_per_core, network, port, (settings.home,), owner)
+    state = start(_emulation(name, folder), options)
     if json:
         show_json({**state.public, "environment": _environment(state)})
     else:
@@ -78,7 +78,7 @@ def up(
 
 @app.command()
 def down(name: Name = "default", folder: Folder = None, json: given.JsonFlag = False) -> None:
-    """End an emulation and remove all that it made, even where its supervisor was killed.
+    """End an emulation and remove all that it made, even where its process was killed.
 
     Examples:
 
@@ -88,7 +88,7 @@ def down(name: Name = "default", folder: Folder = None, json: given.JsonFlag = F
 
     from mlcd_emulate.client import down as end
 
-    removed = end(_place(name, folder))
+    removed = end(_emulation(name, folder))
     if json:
         show_json({"name": name, "removed": asdict(removed)})
     else:
@@ -97,7 +97,7 @@ def down(name: Name = "default", folder: Folder = None, json: given.JsonFlag = F
 
 @app.command()
 def status(name: Name = "default", folder: Folder = None, json: given.JsonFlag = False) -> None:
-    """Tell how an emulation stands: its endpoint, its hosts, what is wrong on purpose.
+    """Show an emulation: its endpoint, its hosts, the faults in force.
 
     Examples:
 
@@ -106,13 +106,13 @@ def status(name: Name = "default", folder: Folder = None, json: given.JsonFlag =
     """
     from mlcd_emulate.client import status as ask
 
-    told = ask(_place(name, folder))
+    found = ask(_emulation(name, folder))
     if json:
-        show_json(told)
+        show_json(found)
     else:
-        show(f"{name}: {told['endpoint']}, quota {told['vcpu_quota']} vCPUs, {told['network']}")
-        show(_hosts_table(told["hosts"]) if told["hosts"] else "No host runs.")
-        for line in _api_faults(told):
+        show(f"{name}: {found['endpoint']}, quota {found['vcpu_quota']} vCPUs, {found['network']}")
+        show(_hosts_table(found["hosts"]) if found["hosts"] else "No host runs.")
+        for line in _api_faults(found):
             show(line)
 
 
@@ -147,7 +147,7 @@ def fault(
     folder: Folder = None,
     json: given.JsonFlag = False,
 ) -> None:
-    """Let something go wrong in an emulation, or right again.
+    """Make something fail in an emulation, or lift the fault.
 
     kill ends the processes that came by ssh, poweroff the whole host; cut takes it off the network, slow divides
     its CPU, loss drops its packets, fill-disk leaves no byte; spot-notice announces that it is taken away, and
@@ -160,16 +160,16 @@ def fault(
         mlcd emulate fault cut i-0a1b2c3d4e5f60718 off
         mlcd emulate fault no-capacity c5.large/us-east-1a
     """
-    from mlcd_emulate.client import fault as let_fail
+    from mlcd_emulate.client import fault as inject
 
-    done = let_fail(_place(name, folder), kind, target, value)
+    done = inject(_emulation(name, folder), kind, target, value)
     show_json({"fault": kind, "target": target, "value": value, "done": done}) if json else show(f"{done}.")
 
 
-def _place(name: str, folder: Path | None) -> Place:
-    from mlcd_emulate.place import place_of
+def _emulation(name: str, folder: Path | None) -> Emulation:
+    from mlcd_emulate.emulation import emulation_named
 
-    return place_of(name, folder or read_settings().home / "emulate")
+    return emulation_named(name, folder or read_settings().home / "emulate")
 
 
 def _show_exports(state: State) -> None:
@@ -206,12 +206,12 @@ def _hosts_table(hosts: list[dict[str, Any]]) -> Table:
     return made
 
 
-def _api_faults(told: dict[str, Any]) -> list[str]:
+def _api_faults(status: dict[str, Any]) -> list[str]:
     return [
-        *(f"{each} is sold out." for each in told["no_capacity"]),
+        *(f"{each} is sold out." for each in status["no_capacity"]),
         *(
             f"{share:.0%} of the requests for {each} are refused."
-            for each, share in told["throttled"].items()
+            for each, share in status["throttled"].items()
         ),
-        *(f"{each} is denied." for each in told["denied"]),
+        *(f"{each} is denied." for each in status["denied"]),
     ]

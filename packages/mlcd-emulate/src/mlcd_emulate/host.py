@@ -14,9 +14,9 @@ from pathlib import Path
 
 from mlcd.errors import CloudError
 from mlcd_emulate.cgroups import Cgroups
+from mlcd_emulate.emulation import Emulation
 from mlcd_emulate.image import INIT, folders_to_show, host_name, python_needs, write_seed
 from mlcd_emulate.network import NAMESPACES, Link
-from mlcd_emulate.place import Place
 from mlcd_emulate.scale import HostSize
 from mlcd_emulate.system import kill_quietly, tool_environment
 
@@ -28,7 +28,7 @@ _PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True)
-class Order:
+class HostSpec:
     """What a host is made from: the API's instance, as far as the host cares."""
 
     instance_id: str
@@ -43,8 +43,8 @@ class Order:
 class Host:
     """A machine that runs, or did."""
 
-    place: Place
-    order: Order
+    emulation: Emulation
+    spec: HostSpec
     cgroups: Cgroups
     private: Sequence[Path] = ()  # folders of this computer that hosts do not see
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
@@ -53,12 +53,12 @@ class Host:
     @property
     def link(self) -> Link:
         """Its way to the others."""
-        return Link(self.place, self.order.address)
+        return Link(self.emulation, self.spec.address)
 
     @property
     def folder(self) -> Path:
         """What it was booted from, and its console."""
-        return self.place.host_folder(self.order.instance_id)
+        return self.emulation.host_folder(self.spec.instance_id)
 
     @property
     def console(self) -> Path:
@@ -68,8 +68,8 @@ class Host:
     def start(self) -> None:
         """Make it and let it boot; returns before it has."""
         self._write_seed()
-        self.link.make(self.order.prefix, self.order.size.network_mbit)
-        self.cgroups.make(self._group, self.order.size.memory_mib)
+        self.link.make(self.spec.prefix, self.spec.size.network_mbit)
+        self.cgroups.make(self._group, self.spec.size.memory_mib)
         self.boot()
 
     def boot(self) -> None:
@@ -89,7 +89,7 @@ class Host:
         status = self._process.poll() if self._process else None
         return status if status is None or status >= 0 else 128 - status
 
-    def last_words(self) -> str:
+    def console_tail(self) -> str:
         """The end of what it said while booting."""
         return "\n".join(self.console.read_text(errors="replace").splitlines()[-5:])
 
@@ -144,7 +144,7 @@ class Host:
         while left := self.processes() | self._unended():
             kill_quietly(left)
             if time.monotonic() > patience:
-                raise CloudError(f"Processes of {self.order.instance_id} do not end: {sorted(left)}")
+                raise CloudError(f"Processes of {self.spec.instance_id} do not end: {sorted(left)}")
             time.sleep(0.01)
 
     def _unended(self) -> set[int]:
@@ -153,7 +153,7 @@ class Host:
 
     @property
     def _group(self) -> str:
-        return self.order.instance_id
+        return self.spec.instance_id
 
     def _root(self) -> Path:
         """Its root, seen from here."""
@@ -161,15 +161,15 @@ class Host:
             self._first = next((pid for pid in self.processes() if _number_inside(pid) == 1), 0)
         if self._first:
             return Path(f"/proc/{self._first}/root")
-        raise CloudError(f"{self.order.instance_id} does not run.")
+        raise CloudError(f"{self.spec.instance_id} does not run.")
 
     def _write_seed(self) -> None:
         self.folder.mkdir(parents=True, mode=0o700)
-        write_seed(self.folder / "seed", self.order.address, self.order.keys)
+        write_seed(self.folder / "seed", self.spec.address, self.spec.keys)
         lines = folders_to_show(Path("/proc/self/mountinfo").read_text(), self.private, python_needs())
         (self.folder / "folders").write_text("".join(f"{line}\n" for line in lines))
-        if self.order.user_data:
-            (self.folder / "user-data").write_bytes(self.order.user_data)
+        if self.spec.user_data:
+            (self.folder / "user-data").write_bytes(self.spec.user_data)
 
     def _boot_line(self) -> str:
         joins = "; ".join(f"echo $$ > {shlex.quote(str(door))}" for door in self.cgroups.doors(self._group))
@@ -183,10 +183,10 @@ class Host:
         return dict(
             tool_environment(
                 HOST_FOLDER=str(self.folder),
-                HOST_IMAGE=str(self.place.folder / "image"),
-                HOST_NAME=host_name(self.order.address),
-                HOST_DISK_MIB=str(self.order.size.disk_mib),
-                HOST_MEMORY_MIB=str(self.order.size.memory_mib),
+                HOST_IMAGE=str(self.emulation.folder / "image"),
+                HOST_NAME=host_name(self.spec.address),
+                HOST_DISK_MIB=str(self.spec.size.disk_mib),
+                HOST_MEMORY_MIB=str(self.spec.size.memory_mib),
             )
         )
 

@@ -11,11 +11,11 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
-from mlcd_emulate.api.world import World, facts_of
+from mlcd_emulate.api.account import Account, facts_of
 from mlcd_emulate.cgroups import Cgroups
-from mlcd_emulate.host import Host, Order
-from mlcd_emulate.metadata import MetadataService, Served, Tree, notice_tree
-from mlcd_emulate.place import Place
+from mlcd_emulate.emulation import Emulation
+from mlcd_emulate.host import Host, HostSpec
+from mlcd_emulate.metadata import MetadataServer, MetadataService, Tree, notice_tree
 from mlcd_emulate.scale import host_size
 from mlcd_emulate.shares import Shares
 
@@ -32,7 +32,7 @@ class Machine:
     shares: Shares
     reclaim_at: float | None = None  # when a spot instance is taken away, in seconds since 1970
     faults: dict[str, str] = field(default_factory=dict)  # in force: kind → how much
-    _metadata: Served | None = None
+    _metadata: MetadataServer | None = None
 
     @property
     def id(self) -> str:
@@ -42,7 +42,7 @@ class Machine:
     @property
     def address(self) -> str:
         """The instance's, and the host's."""
-        return str(self.host.order.address)
+        return str(self.host.spec.address)
 
     def start(self) -> None:
         """Make the host and let it boot."""
@@ -50,8 +50,8 @@ class Machine:
         service = MetadataService(
             self._tree, lambda: self.instance.metadata_options.http_tokens == "required"
         )
-        self._metadata = Served(service, self.host.link.namespace)
-        self.shares.hold(self.id, self.host.order.size.cores)
+        self._metadata = MetadataServer(service, self.host.link.namespace)
+        self.shares.hold(self.id, self.host.spec.size.cores)
 
     def remove(self) -> None:
         """End the host and remove all of it."""
@@ -64,11 +64,11 @@ class Machine:
 
     def slow_down(self, factor: float) -> None:
         """Divide its share; no credit makes up for that."""
-        self.shares.hold(self.id, self.host.order.size.cores, factor)
+        self.shares.hold(self.id, self.host.spec.size.cores, factor)
 
     def _tree(self) -> Tree:
         """What the metadata service tells this host."""
-        instance, order = self.instance, self.host.order
+        instance, spec = self.instance, self.host.spec
         tree = {
             "meta-data/ami-id": instance.image_id,
             "meta-data/hostname": instance.private_dns_name,
@@ -81,9 +81,9 @@ class Machine:
             "meta-data/placement/region": instance.region_name,
             "meta-data/public-ipv4": instance.public_ip,
         }
-        tree |= {f"meta-data/public-keys/{n}/openssh-key": key for n, key in enumerate(order.keys)}
-        if order.user_data:
-            tree["user-data"] = order.user_data.decode(errors="replace")
+        tree |= {f"meta-data/public-keys/{n}/openssh-key": key for n, key in enumerate(spec.keys)}
+        if spec.user_data:
+            tree["user-data"] = spec.user_data.decode(errors="replace")
         if self.reclaim_at is not None:
             tree |= notice_tree(datetime.fromtimestamp(self.reclaim_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
         return {path: text for path, text in tree.items() if text}
@@ -91,23 +91,23 @@ class Machine:
 
 def build_machine(
     instance: Any,
-    world: World,
-    place: Place,
+    account: Account,
+    emulation: Emulation,
     cgroups: Cgroups,
     shares: Shares,
     private: Sequence[Path],
     vcpus_per_core: float,
 ) -> Machine:
     """The machine for an instance that has none yet."""
-    order = Order(
+    spec = HostSpec(
         instance_id=instance.id,
         address=IPv4Address(instance.private_ip),
-        prefix=world.network.prefixlen,
+        prefix=account.network.prefixlen,
         size=host_size(facts_of(instance.instance_type) or {}, _disk_gib(instance), vcpus_per_core),
-        keys=world.public_keys(instance),
+        keys=account.public_keys(instance),
         user_data=_user_data(instance),
     )
-    return Machine(instance, Host(place, order, cgroups, private), shares)
+    return Machine(instance, Host(emulation, spec, cgroups, private), shares)
 
 
 def _disk_gib(instance: Any) -> int:

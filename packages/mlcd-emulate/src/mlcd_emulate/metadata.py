@@ -81,13 +81,18 @@ def notice_tree(reclaim_at: str) -> dict[str, str]:
     }
 
 
-class Served:
+class MetadataServer:
     """A service that listens in one host's namespace until it is closed."""
 
     def __init__(self, service: MetadataService, namespace: str) -> None:
         listener = _listen_inside(namespace)
         self._server: BaseWSGIServer = make_server(
-            METADATA_ADDRESS, _PORT, service, threaded=True, request_handler=Quiet, fd=listener.fileno()
+            METADATA_ADDRESS,
+            _PORT,
+            service,
+            threaded=True,
+            request_handler=QuietHandler,
+            fd=listener.fileno(),
         )
         listener.close()  # the server has its own copy
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -98,7 +103,7 @@ class Served:
         self._server.server_close()
 
 
-class Quiet(WSGIRequestHandler):
+class QuietHandler(WSGIRequestHandler):
     """Handles requests without a word for each."""
 
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002  the name that is overridden

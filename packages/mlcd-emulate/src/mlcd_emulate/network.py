@@ -15,7 +15,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 from mlcd.errors import CloudError, UserError
-from mlcd_emulate.place import Place, port_of
+from mlcd_emulate.emulation import Emulation, port_of
 from mlcd_emulate.system import run_tool, try_tool
 
 METADATA_ADDRESS = "169.254.169.254"
@@ -30,18 +30,18 @@ def gateway_of(network: IPv4Network) -> IPv4Address:
     return network.network_address + 1
 
 
-def make_switch(place: Place, wanted: IPv4Network | None = None) -> IPv4Network:
+def make_switch(emulation: Emulation, wanted: IPv4Network | None = None) -> IPv4Network:
     """Make the switch with the link to it; gives the range of addresses, which no other emulation has."""
     with one_at_a_time():
         network = _free_network(wanted)
-        run_tool("ip", "netns", "add", place.switch)
+        run_tool("ip", "netns", "add", emulation.switch)
         run_tool(
-            "ip", "-n", place.switch, "-batch", "-",
+            "ip", "-n", emulation.switch, "-batch", "-",
             lines=("link set lo up", "link add br0 type bridge", "link set br0 up"),
         )  # fmt: skip
-        run_tool("ip", "-batch", "-", lines=_link_to_switch(place, network))
-        run_tool("ip", "-n", place.switch, "link", "set", "uplink", "master", "br0", "up")
-        _ask_often(place)
+        run_tool("ip", "-batch", "-", lines=_link_to_switch(emulation, network))
+        run_tool("ip", "-n", emulation.switch, "link", "set", "uplink", "master", "br0", "up")
+        _ask_often(emulation)
     return network
 
 
@@ -49,13 +49,13 @@ def make_switch(place: Place, wanted: IPv4Network | None = None) -> IPv4Network:
 class Link:
     """A host's way to the switch."""
 
-    place: Place
+    emulation: Emulation
     address: IPv4Address
 
     @property
     def namespace(self) -> str:
         """The host's network namespace."""
-        return self.place.namespace(self.address)
+        return self.emulation.namespace(self.address)
 
     @property
     def port(self) -> str:
@@ -65,9 +65,7 @@ class Link:
     def make(self, prefix: int, mbit: float) -> None:
         """Make the namespace and a link of this speed, both ways."""
         run_tool("ip", "netns", "add", self.namespace)
-        ends = (
-            f"link add {self.port} netns {self.place.switch} type veth peer name eth0 netns {self.namespace}"
-        )
+        ends = f"link add {self.port} netns {self.emulation.switch} type veth peer name eth0 netns {self.namespace}"
         run_tool("ip", "-batch", "-", lines=(ends,))
         self._on_switch(f"link set {self.port} master br0 up")
         run_tool(
@@ -86,7 +84,7 @@ class Link:
         burst = max(16_000, round(mbit * 1e6 / 8 * _BURST_S))
         rule = ("root", "tbf", "rate", f"{round(mbit * 1000)}kbit", "burst", str(burst), "latency", "100ms")
         run_tool("tc", "-n", self.namespace, "qdisc", "replace", "dev", "eth0", *rule)
-        run_tool("tc", "-n", self.place.switch, "qdisc", "replace", "dev", self.port, *rule)
+        run_tool("tc", "-n", self.emulation.switch, "qdisc", "replace", "dev", self.port, *rule)
 
     def connect(self, connected: bool) -> None:
         """Plug the link in, or pull it: nobody is told, packets just vanish."""
@@ -94,15 +92,15 @@ class Link:
 
     def lose(self, percent: float) -> None:
         """Drop so many packets of a hundred, each way; nftables can on every kernel, netem is often missing."""
-        inside = ("ip", "netns", "exec", self.place.switch, "nft")
+        inside = ("ip", "netns", "exec", self.emulation.switch, "nft")
         try_tool(*inside, "delete", "table", "bridge", self.port)
         if percent > 0:
             run_tool(*inside, "-f", "-", lines=self._loss_rules(percent))
 
     def remove(self) -> None:
         """Remove the link and the namespace; both may be gone."""
-        try_tool("ip", "netns", "exec", self.place.switch, "nft", "delete", "table", "bridge", self.port)
-        try_tool("ip", "-n", self.place.switch, "link", "del", self.port)
+        try_tool("ip", "netns", "exec", self.emulation.switch, "nft", "delete", "table", "bridge", self.port)
+        try_tool("ip", "-n", self.emulation.switch, "link", "del", self.port)
         try_tool("ip", "netns", "del", self.namespace)
 
     def _loss_rules(self, percent: float) -> Iterator[str]:
@@ -116,27 +114,27 @@ class Link:
         yield "}"
 
     def _on_switch(self, line: str) -> None:
-        run_tool("ip", "-n", self.place.switch, "-batch", "-", lines=(line,))
+        run_tool("ip", "-n", self.emulation.switch, "-batch", "-", lines=(line,))
 
 
-def namespaces_of(place: Place) -> list[str]:
+def namespaces_of(emulation: Emulation) -> list[str]:
     """The network namespaces of an emulation that exist."""
     if not NAMESPACES.is_dir():
         return []
-    return sorted(each.name for each in NAMESPACES.iterdir() if each.name.startswith(place.namespaces))
+    return sorted(each.name for each in NAMESPACES.iterdir() if each.name.startswith(emulation.namespaces))
 
 
-def _link_to_switch(place: Place, network: IPv4Network) -> tuple[str, ...]:
+def _link_to_switch(emulation: Emulation, network: IPv4Network) -> tuple[str, ...]:
     return (
-        f"link add {place.link} type veth peer name uplink netns {place.switch}",
-        f"addr add {gateway_of(network)}/{network.prefixlen} dev {place.link}",
-        f"link set {place.link} up",
+        f"link add {emulation.link} type veth peer name uplink netns {emulation.switch}",
+        f"addr add {gateway_of(network)}/{network.prefixlen} dev {emulation.link}",
+        f"link set {emulation.link} up",
     )
 
 
-def _ask_often(place: Place) -> None:
+def _ask_often(emulation: Emulation) -> None:
     """Who looks for a host that is about to boot finds it a tenth of a second later, not a whole one."""
-    neighbours = Path("/proc/sys/net/ipv4/neigh") / place.link
+    neighbours = Path("/proc/sys/net/ipv4/neigh") / emulation.link
     (neighbours / "retrans_time_ms").write_text("100")
     (neighbours / "mcast_solicit").write_text("30")
 

@@ -1,4 +1,4 @@
-"""Holds hosts to their shares of the CPU, in a process of its own.
+"""Limits hosts to their shares of the CPU, in a process of its own.
 
 What a training shows depends on it: a host that is let go for five seconds is measured twenty times too fast. As a thread
 beside those that answer the API, this was seen to come up to five seconds late.
@@ -41,30 +41,32 @@ class Shares:
 
     def hold(self, host: str, cores: float, slowed: float = 1.0) -> None:
         """Hold a host to so many cores, divided by so much; from now on, or otherwise than before."""
-        self._tell({"host": host, "cores": cores, "slowed": slowed})
+        self._send({"host": host, "cores": cores, "slowed": slowed})
 
     def forget(self, host: str) -> None:
         """Leave a host alone that is about to go, whether anyone looks after it or not."""
         with suppress(CloudError):
-            self._tell({"host": host})
+            self._send({"host": host})
 
     def close(self) -> None:
         """End the process."""
         with self._lock, suppress(BrokenPipeError):
             self._process.communicate()
 
-    def _tell(self, what: dict[str, str | float]) -> None:
+    def _send(self, command: dict[str, str | float]) -> None:
         assert self._process.stdin is not None
         try:
             with self._lock:
-                self._process.stdin.write(json.dumps(what) + "\n")
+                self._process.stdin.write(json.dumps(command) + "\n")
                 self._process.stdin.flush()
         except (BrokenPipeError, ValueError) as error:  # it was killed, or closed
-            raise CloudError("Nobody holds the hosts to their shares of the CPU any more.") from error
+            raise CloudError(
+                "The process that limits the hosts to their shares of the CPU has ended."
+            ) from error
 
 
 @dataclass
-class Held:
+class LimitedHost:
     """A host that is held to its share, beyond its credit."""
 
     name: str
@@ -102,29 +104,31 @@ def _session_of(pid: int) -> int:
         return 0
 
 
-class _Keeper:
+class _ShareLimiter:
     """Looks at every host in turn, until its input ends."""
 
     def __init__(self, cgroups: Cgroups) -> None:
         self._cgroups = cgroups
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, LimitedHost] = {}
         self._ended = threading.Event()
 
-    def run(self, told: TextIO) -> None:
-        threading.Thread(target=self._listen, args=(told,), daemon=True).start()
+    def run(self, commands: TextIO) -> None:
+        threading.Thread(target=self._listen, args=(commands,), daemon=True).start()
         _go_first()  # this thread alone; the other waits
         while not self._ended.wait(STEP_S):
             for host in list(self._held.values()):
                 with suppress(OSError):  # it is about to go
                     host.tick(time.monotonic())
 
-    def _listen(self, told: TextIO) -> None:
-        for line in told:
+    def _listen(self, commands: TextIO) -> None:
+        for line in commands:
             given = json.loads(line)
             if "cores" not in given:
                 self._held.pop(given["host"], None)
                 continue
-            held = self._held.setdefault(given["host"], Held(given["host"], self._cgroups, given["cores"]))
+            held = self._held.setdefault(
+                given["host"], LimitedHost(given["host"], self._cgroups, given["cores"])
+            )
             held.slowed = given["slowed"]
         self._ended.set()
 
@@ -138,9 +142,9 @@ def _go_first() -> None:
 
 
 def main() -> None:
-    """Be the process."""
+    """Run the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with its input
-    _Keeper(open_cgroups(sys.argv[1])).run(sys.stdin)
+    _ShareLimiter(open_cgroups(sys.argv[1])).run(sys.stdin)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ import random
 import threading
 from dataclasses import dataclass, field
 
-from mlcd_emulate.api.answering import Refusal
-from mlcd_emulate.api.asking import Asked
+from mlcd_emulate.api.request import ApiRequest
+from mlcd_emulate.api.response import ApiError
 
 EVERYTHING = "all"
 
@@ -26,15 +26,15 @@ class ApiFaults:
         """Whether machines of this type are to be had in this zone."""
         return not self.full & {instance_type, zone, f"{instance_type}/{zone}"}
 
-    def refuse(self, asked: Asked) -> None:
+    def refuse(self, request: ApiRequest) -> None:
         """Raise the refusal that this request meets, if any."""
-        if self.denied & {asked.action, asked.name, EVERYTHING}:
-            raise _denial(asked)
-        share = max(self.throttled.get(name, 0.0) for name in (asked.action, asked.name, EVERYTHING))
+        if self.denied & {request.action, request.name, EVERYTHING}:
+            raise _denial(request)
+        share = max(self.throttled.get(name, 0.0) for name in (request.action, request.name, EVERYTHING))
         with self._lock:
             unlucky = self._chance.random() < share
         if unlucky:
-            raise _throttling(asked)
+            raise _throttling(request)
 
     def set_throttling(self, action: str, share: float) -> None:
         """Refuse this share of the requests for an action; 0 lifts it."""
@@ -49,18 +49,18 @@ class ApiFaults:
         self.denied = self.denied | {action} if on else self.denied - {action}
 
 
-def _throttling(asked: Asked) -> Refusal:
-    if asked.service == "ec2":
-        return Refusal("RequestLimitExceeded", "Request limit exceeded.", 503)
-    if asked.service == "s3":
-        return Refusal("SlowDown", "Please reduce your request rate.", 503)
-    return Refusal("ThrottlingException", "Rate exceeded")
+def _throttling(request: ApiRequest) -> ApiError:
+    if request.service == "ec2":
+        return ApiError("RequestLimitExceeded", "Request limit exceeded.", 503)
+    if request.service == "s3":
+        return ApiError("SlowDown", "Please reduce your request rate.", 503)
+    return ApiError("ThrottlingException", "Rate exceeded")
 
 
-def _denial(asked: Asked) -> Refusal:
-    if asked.service == "ec2":
-        return Refusal(
-            "UnauthorizedOperation", f"You are not authorized to perform this operation: {asked.name}.", 403
+def _denial(request: ApiRequest) -> ApiError:
+    if request.service == "ec2":
+        return ApiError(
+            "UnauthorizedOperation", f"You are not authorized to perform this operation: {request.name}.", 403
         )
-    code = "AccessDenied" if asked.service in ("s3", "sts") else "AccessDeniedException"
-    return Refusal(code, f"User is not authorized to perform: {asked.name}", 403)
+    code = "AccessDenied" if request.service in ("s3", "sts") else "AccessDeniedException"
+    return ApiError(code, f"User is not authorized to perform: {request.name}", 403)

@@ -18,9 +18,9 @@ from werkzeug.wrappers import Response
 
 from mlcd.catalog.ec2_types import listed_types
 from mlcd.core.machines import Offer
-from mlcd_emulate.api.answering import Refusal, ec2_answer, json_answer
-from mlcd_emulate.api.asking import Asked
-from mlcd_emulate.api.world import facts_of, zones_selling
+from mlcd_emulate.api.account import facts_of, zones_selling
+from mlcd_emulate.api.request import ApiRequest
+from mlcd_emulate.api.response import ApiError, ec2_response, json_response
 from mlcd_emulate.scale import vcpus_of
 
 LISTED_ON = "2025-06-01T00:00:00Z"  # of disks, addresses and traffic
@@ -45,38 +45,38 @@ def spot_price(instance_type: str, zone: str = "us-east-1a", at: datetime | None
     return round((on_demand_price(instance_type) or 0.0) * share, 4)
 
 
-def describe_spot_price_history(asked: Asked) -> Response:
+def describe_spot_price_history(request: ApiRequest) -> Response:
     """DescribeSpotPriceHistory, newest first."""
-    filters = asked.filters()
-    kinds = asked.listed("InstanceType") or filters.get("instance-type") or list(types_for_sale())
-    zones = filters.get("availability-zone") or [asked.parameters.get("AvailabilityZone", "")]
-    since, until = _time(asked, "StartTime"), _time(asked, "EndTime")
+    filters = request.filters()
+    kinds = request.listed("InstanceType") or filters.get("instance-type") or list(types_for_sale())
+    zones = filters.get("availability-zone") or [request.parameters.get("AvailabilityZone", "")]
+    since, until = _time(request, "StartTime"), _time(request, "EndTime")
     rows = [
         row
         for kind in kinds
-        for zone in zones_selling(asked.region, kind)
+        for zone in zones_selling(request.region, kind)
         if (zones == [""] or zone in zones) and on_demand_price(kind)
         for row in _spot_rows(kind, zone, since, until)
     ]
-    first = int(asked.parameters.get("NextToken") or 0)
-    last = first + int(asked.parameters.get("MaxResults") or _PAGE)
+    first = int(request.parameters.get("NextToken") or 0)
+    last = first + int(request.parameters.get("MaxResults") or _PAGE)
     token = str(last) if last < len(rows) else ""
-    return ec2_answer(asked, {"spotPriceHistorySet": rows[first:last], "nextToken": token})
+    return ec2_response(request, {"spotPriceHistorySet": rows[first:last], "nextToken": token})
 
 
-def get_products(asked: Asked) -> Response:
+def get_products(request: ApiRequest) -> Response:
     """GetProducts of the price list service."""
-    filters = [(each.get("Field", ""), each.get("Value", "")) for each in asked.document.get("Filters", ())]
+    filters = [(each.get("Field", ""), each.get("Value", "")) for each in request.document.get("Filters", ())]
     found = [
         product
-        for product in _products(asked.document.get("ServiceCode", ""), dict(filters).get("regionCode", ""))
+        for product in _products(request.document.get("ServiceCode", ""), dict(filters).get("regionCode", ""))
         if all(_attribute(product, field) == value for field, value in filters)
     ]
-    first = int(asked.document.get("NextToken") or 0)
-    last = first + min(100, int(asked.document.get("MaxResults") or 100))
+    first = int(request.document.get("NextToken") or 0)
+    last = first + min(100, int(request.document.get("MaxResults") or 100))
     page = [json.dumps(product) for product in found[first:last]]
     more = {"NextToken": str(last)} if last < len(found) else {}
-    return json_answer({"FormatVersion": "aws_v1", "PriceList": page, **more})
+    return json_response({"FormatVersion": "aws_v1", "PriceList": page, **more})
 
 
 def types_for_sale() -> Iterator[str]:
@@ -109,32 +109,32 @@ def _spot_rows(
         at -= _SPOT_STEP
 
 
-def _time(asked: Asked, name: str) -> datetime | None:
-    text = asked.parameters.get(name)
+def _time(request: ApiRequest, name: str) -> datetime | None:
+    text = request.parameters.get(name)
     if not text:
         return None
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise Refusal("InvalidParameterValue", f"Value ({text}) for parameter {name} is invalid.") from None
+        raise ApiError("InvalidParameterValue", f"Value ({text}) for parameter {name} is invalid.") from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _products(service: str, region: str) -> Iterator[dict[str, Any]]:
     """Everything on the price list of a service."""
     for where in [region] if region else ["us-east-1"]:
-        place = {"regionCode": where, "location": _location(where), "locationType": "AWS Region"}
+        location = {"regionCode": where, "location": _location(where), "locationType": "AWS Region"}
         if service == "AmazonEC2":
             for kind, offer in _listed().items():
                 listed_on = f"{offer.priced_at}T00:00:00Z"
-                attributes = _compute(kind) | place
+                attributes = _compute(kind) | location
                 yield _product(service, "Compute Instance", offer.usd_per_hour, "Hrs", attributes, listed_on)
             for volume, usd in (("gp3", 0.08), ("gp2", 0.10)):
                 usage = {"volumeApiName": volume, "usagetype": f"EBS:VolumeUsage.{volume}"}
-                yield _product(service, "Storage", usd, "GB-Mo", usage | place)
+                yield _product(service, "Storage", usd, "GB-Mo", usage | location)
         elif service == "AmazonVPC":
             usage = {"group": "VPCPublicIPv4Address", "usagetype": "PublicIPv4:InUseAddress"}
-            yield _product(service, "VpcPublicIPv4", 0.005, "Hrs", usage | place)
+            yield _product(service, "VpcPublicIPv4", 0.005, "Hrs", usage | location)
         elif service == "AWSDataTransfer":
             usage = {
                 "transferType": "AWS Outbound",
@@ -142,7 +142,7 @@ def _products(service: str, region: str) -> Iterator[dict[str, Any]]:
                 "fromLocation": _location(where),
             }
             out = {"toLocation": "External", "usagetype": "DataTransfer-Out-Bytes"}
-            yield _product(service, "Data Transfer", 0.09, "GB", usage | out | place)
+            yield _product(service, "Data Transfer", 0.09, "GB", usage | out | location)
 
 
 def _compute(kind: str) -> dict[str, str]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from werkzeug.wrappers import Response
 
-from mlcd_emulate.api.answering import Refusal, json_answer
-from mlcd_emulate.api.asking import Asked
-from mlcd_emulate.api.world import ACCOUNT, facts_of
+from mlcd_emulate.api.account import ACCOUNT_ID, facts_of
+from mlcd_emulate.api.request import ApiRequest
+from mlcd_emulate.api.response import ApiError, json_response
 from mlcd_emulate.scale import vcpus_of
 
 _STANDARD = ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z")
@@ -46,30 +46,30 @@ class Quotas:
         """The vCPUs that all instances of this kind may have together."""
         return self._limit(_kind(instance_type))
 
-    def get(self, asked: Asked) -> Response:
+    def get(self, request: ApiRequest) -> Response:
         """GetServiceQuota."""
-        for quota in self._all(asked):
-            if quota["QuotaCode"] == asked.document.get("QuotaCode"):
-                return json_answer({"Quota": quota})
-        raise Refusal(
+        for quota in self._all(request):
+            if quota["QuotaCode"] == request.document.get("QuotaCode"):
+                return json_response({"Quota": quota})
+        raise ApiError(
             "NoSuchResourceException", "The request failed because the specified quota does not exist."
         )
 
-    def list_all(self, asked: Asked) -> Response:
+    def list_all(self, request: ApiRequest) -> Response:
         """ListServiceQuotas and ListAWSDefaultServiceQuotas."""
-        return json_answer({"Quotas": self._all(asked)})
+        return json_response({"Quotas": self._all(request)})
 
     def _limit(self, kind: str) -> int:
         return self.standard_vcpus if kind == "standard" else 0
 
-    def _all(self, asked: Asked) -> list[Mapping[str, Any]]:
-        if asked.document.get("ServiceCode") != "ec2":
-            raise Refusal("NoSuchResourceException", "The emulated EC2 has quotas of the service ec2 only.")
+    def _all(self, request: ApiRequest) -> list[Mapping[str, Any]]:
+        if request.document.get("ServiceCode") != "ec2":
+            raise ApiError("NoSuchResourceException", "The emulated EC2 has quotas of the service ec2 only.")
         return [
             {
                 "ServiceCode": "ec2",
                 "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",
-                "QuotaArn": f"arn:aws:servicequotas:{asked.region}:{ACCOUNT}:ec2/{code}",
+                "QuotaArn": f"arn:aws:servicequotas:{request.region}:{ACCOUNT_ID}:ec2/{code}",
                 "QuotaCode": code,
                 "QuotaName": name,
                 "Value": float(self._limit(kind)),

@@ -1,5 +1,5 @@
 # What the first process of an emulated host does once it lives in its own root.
-# Its exit status tells the supervisor why the host ended: 10 powered off, 11 wants to boot again.
+# Its exit status tells the reconciler why the host ended: 10 powered off, 11 wants to boot again.
 umount -l /.old
 rmdir /.old
 cd /

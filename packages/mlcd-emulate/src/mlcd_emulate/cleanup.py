@@ -13,8 +13,8 @@ from pathlib import Path
 
 from mlcd.errors import CloudError, UserError
 from mlcd_emulate.cgroups import all_processes_in, find_groups, remove_group
+from mlcd_emulate.emulation import Emulation
 from mlcd_emulate.network import namespaces_of
-from mlcd_emulate.place import Place
 from mlcd_emulate.system import kill_quietly, run_tool, try_tool
 
 MODULE = "mlcd_emulate.process"
@@ -26,81 +26,82 @@ _FIRM_S = 20.0
 class Removed:
     """What was found and is gone."""
 
-    supervisors: int
+    supervisors: int  # main processes; the name is in the output of `mlcd emulate down --json`
     processes: int
     namespaces: int
     cgroups: int
 
 
-def remove_emulation(place: Place) -> Removed:
-    """End the supervisor, kill what lives on, and remove every trace; quiet where there is none."""
-    supervisors = _end_supervisors(place)
-    return replace(remove_traces(place), supervisors=supervisors)
+def remove_emulation(emulation: Emulation) -> Removed:
+    """End its main process, kill what is left, and remove every trace; quiet where there is none."""
+    return replace(remove_traces(emulation), supervisors=_end_main_processes(emulation))
 
 
-def remove_traces(place: Place) -> Removed:
-    """Remove what an emulation made, its supervisor apart."""
-    groups = list(find_groups(place.cgroup))
-    processes = _end_processes(place, groups)
-    namespaces = namespaces_of(place)
+def remove_traces(emulation: Emulation) -> Removed:
+    """Remove all that an emulation made, except its main process."""
+    groups = list(find_groups(emulation.cgroup))
+    processes = _end_processes(emulation, groups)
+    namespaces = namespaces_of(emulation)
     for namespace in namespaces:
         try_tool("ip", "netns", "del", namespace)
-    try_tool("ip", "link", "del", place.link)
+    try_tool("ip", "link", "del", emulation.link)
     for group in groups:
         remove_group(group)
-    shutil.rmtree(place.folder, ignore_errors=True)
+    shutil.rmtree(emulation.folder, ignore_errors=True)
     return Removed(0, processes, len(namespaces), len(groups))
 
 
-def is_running(place: Place) -> bool:
-    """Whether a supervisor of this emulation lives."""
-    return bool(_supervisors(place))
+def is_running(emulation: Emulation) -> bool:
+    """Whether the main process of this emulation lives."""
+    return bool(_main_processes(emulation))
 
 
-def refuse_another_home(place: Place) -> None:
+def refuse_another_home(emulation: Emulation) -> None:
     """Refuse a name under which another home's emulation runs: by their names its hosts would be taken for ours."""
-    for pid, words in _supervisors_named(place.name):
+    for pid, words in _main_processes_named(emulation.name):
         folder = Path(words[words.index("--folder") + 1])
-        if folder != place.folder:
+        if folder != emulation.folder:
             raise UserError(
-                f"An emulated EC2 called '{place.name}' runs already, from {folder} (process {pid}).",
+                f"An emulated EC2 called '{emulation.name}' runs already, from {folder} (process {pid}).",
                 "Take another --name, or the MLCD_HOME that it was started with.",
             )
 
 
-def _end_supervisors(place: Place) -> int:
-    """Let the supervisors clean up by themselves; kill those that do not."""
-    found = _supervisors(place)
+def _end_main_processes(emulation: Emulation) -> int:
+    """Let the main process clean up by itself; kill it where it does not."""
+    found = _main_processes(emulation)
     kill_quietly(found, signal.SIGTERM)
-    _wait_for(lambda: not _supervisors(place), _POLITE_S)
-    kill_quietly(_supervisors(place))
-    if not _wait_for(lambda: not _supervisors(place), _FIRM_S):
-        raise CloudError(f"The supervisor of '{place.name}' does not end: {sorted(_supervisors(place))}")
+    _wait_for(lambda: not _main_processes(emulation), _POLITE_S)
+    kill_quietly(_main_processes(emulation))
+    if not _wait_for(lambda: not _main_processes(emulation), _FIRM_S):
+        raise CloudError(
+            f"The main process of '{emulation.name}' does not end: {sorted(_main_processes(emulation))}"
+        )
     return len(found)
 
 
-def _end_processes(place: Place, groups: list[Path]) -> int:
+def _end_processes(emulation: Emulation, groups: list[Path]) -> int:
     """Kill every process in the emulation's control groups and network namespaces."""
     killed: set[int] = set()
 
     def none_left() -> bool:
-        left = (all_processes_in(groups) | _in_namespaces(place)) - {os.getpid()}
+        left = (all_processes_in(groups) | _in_namespaces(emulation)) - {os.getpid()}
         kill_quietly(left)
         killed.update(left)
         return not left
 
     if not _wait_for(none_left, _FIRM_S):
-        raise CloudError(f"Processes of the emulation '{place.name}' do not end.")
+        raise CloudError(f"Processes of the emulation '{emulation.name}' do not end.")
     return len(killed)
 
 
-def _supervisors(place: Place) -> set[int]:
-    """The processes that were started as this emulation's supervisor, by their command line."""
-    return {pid for pid, words in _supervisors_named(place.name) if str(place.folder) in words}
+def _main_processes(emulation: Emulation) -> set[int]:
+    """The processes that were started as this emulation, by their command line."""
+    return {pid for pid, words in _main_processes_named(emulation.name) if str(emulation.folder) in words}
 
 
-def _supervisors_named(name: str) -> list[tuple[int, list[str]]]:
-    """Supervisors of emulations by this name, from whichever home, with their command lines."""
+def _main_processes_named(name: str) -> list[tuple[int, list[str]]]:
+    """Main processes of emulations of this name, from any home, with their command lines."""
     numbers = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     lines = [(int(entry.name), _command_line(entry)) for entry in numbers if entry.name != str(os.getpid())]
     return [(pid, words) for pid, words in lines if MODULE in words and _follows(words, "--name", name)]
@@ -118,8 +119,8 @@ def _command_line(process: Path) -> list[str]:
         return []
 
 
-def _in_namespaces(place: Place) -> set[int]:
-    listed = (run_tool("ip", "netns", "pids", each) for each in namespaces_of(place))
+def _in_namespaces(emulation: Emulation) -> set[int]:
+    listed = (run_tool("ip", "netns", "pids", each) for each in namespaces_of(emulation))
     return {int(pid) for text in listed for pid in text.split()}
 
 

@@ -18,8 +18,8 @@ _NAME = re.compile(r"[a-z][a-z0-9]{0,9}")  # a network link has 15 letters, five
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an emulation lives: a folder, and names on the system that begin with its own."""
+class Emulation:
+    """One emulation: its folder, and names on the system that begin with its own."""
 
     name: str
     folder: Path
@@ -46,13 +46,13 @@ class Place:
 
     @property
     def state_file(self) -> Path:
-        """What the running emulation tells of itself."""
+        """Where the running emulation publishes its state."""
         return self.folder / "state.json"
 
     @property
     def log_file(self) -> Path:
-        """What the supervisor says."""
-        return self.folder / "supervisor.log"
+        """What its process writes."""
+        return self.folder / "emulation.log"
 
     def namespace(self, address: IPv4Address) -> str:
         """The network namespace of the host at this address."""
@@ -65,7 +65,7 @@ class Place:
 
 @dataclass(frozen=True)
 class State:
-    """What a running emulation tells of itself."""
+    """How to reach a running emulation."""
 
     name: str
     pid: int
@@ -97,12 +97,12 @@ class State:
         }
 
 
-def place_of(name: str, parent: Path) -> Place:
-    """The place of an emulation by its name."""
+def emulation_named(name: str, parent: Path) -> Emulation:
+    """The emulation of this name below a folder; it need not run."""
     if not _NAME.fullmatch(name):
         hint = "At most ten small letters and digits, a letter first: test1."
         raise UserError(f"An emulation cannot be called '{name}'.", hint)
-    return Place(name, parent.absolute() / name)
+    return Emulation(name, parent.absolute() / name)
 
 
 def port_of(address: IPv4Address) -> str:
@@ -110,25 +110,25 @@ def port_of(address: IPv4Address) -> str:
     return f"p{_short(address)}"
 
 
-def write_state(place: Place, state: State) -> None:
-    """Tell others; whoever reads it finds all of it or nothing."""
-    fresh = place.state_file.with_suffix(".part")
+def write_state(emulation: Emulation, state: State) -> None:
+    """Publish the state; a reader finds all of it or nothing."""
+    fresh = emulation.state_file.with_suffix(".part")
     fresh.unlink(missing_ok=True)
     fresh.touch(mode=0o600)
     fresh.write_text(json.dumps(asdict(state), indent=2))
-    fresh.replace(place.state_file)
+    fresh.replace(emulation.state_file)
 
 
-def read_state(place: Place) -> State:
-    """What the emulation told of itself."""
+def read_state(emulation: Emulation) -> State:
+    """The state that the emulation published."""
     try:
-        return State(**json.loads(place.state_file.read_text()))
+        return State(**json.loads(emulation.state_file.read_text()))
     except FileNotFoundError:
-        hint = f"Start it with: mlcd emulate up --name {place.name}"
-        raise NotFoundError(f"No emulated EC2 called '{place.name}' is running.", hint) from None
+        hint = f"Start it with: mlcd emulate up --name {emulation.name}"
+        raise NotFoundError(f"No emulated EC2 called '{emulation.name}' is running.", hint) from None
     except (ValueError, TypeError) as error:
-        hint = f"Clean up with: mlcd emulate down --name {place.name}"
-        raise UserError(f"{place.state_file} cannot be read: {error}", hint) from error
+        hint = f"Clean up with: mlcd emulate down --name {emulation.name}"
+        raise UserError(f"{emulation.state_file} cannot be read: {error}", hint) from error
 
 
 def _short(address: IPv4Address) -> str:

@@ -22,10 +22,10 @@ from moto.ec2.models.instance_types import (
 )
 from moto.ec2.models.instances import StateReason
 
-from mlcd_emulate.api.answering import Refusal
+from mlcd_emulate.api.response import ApiError
 from mlcd_emulate.image import DEFAULT_USER
 
-ACCOUNT = DEFAULT_ACCOUNT_ID
+ACCOUNT_ID = DEFAULT_ACCOUNT_ID
 ALIVE = ("pending", "running")
 _ZONE_PREFIX = 22  # 1019 hosts a zone; eight regions of eight zones fit
 _ZONES_A_REGION = 8
@@ -46,7 +46,7 @@ _IMAGES = {  # id → owner, name: every one boots the same host
 }
 
 
-class World:
+class Account:
     """The regions in use, and every instance in them."""
 
     def __init__(self, network: IPv4Network) -> None:
@@ -91,7 +91,7 @@ class World:
             backend.delete_subnet(subnet.id)
         blocks = list(itertools.islice(self._blocks, _ZONES_A_REGION))
         if not blocks:
-            raise Refusal(
+            raise ApiError(
                 "OptInRequired", "This emulated EC2 has no addresses left for one more region.", 401
             )
         for block, zone in zip(blocks, backend.describe_availability_zones(), strict=False):
@@ -147,9 +147,9 @@ def image_for(parameter: str) -> str | None:
 
 def _backend(region: str) -> Any:
     try:
-        return ec2_backends[ACCOUNT][region]
+        return ec2_backends[ACCOUNT_ID][region]
     except KeyError:
-        raise Refusal("AuthFailure", f"AWS has no region '{region}'.", 401) from None
+        raise ApiError("AuthFailure", f"AWS has no region '{region}'.", 401) from None
 
 
 def _add_images(backend: Any) -> None:

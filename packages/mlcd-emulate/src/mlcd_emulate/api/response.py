@@ -1,4 +1,4 @@
-"""Answers and errors, in the protocol of the service that was asked."""
+"""Responses and errors, in the protocol of the service that was called."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from xml.sax.saxutils import escape
 from werkzeug.wrappers import Response
 
 from mlcd.errors import CloudError
-from mlcd_emulate.api.asking import Asked
+from mlcd_emulate.api.request import ApiRequest
 
 _NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
 
 
-class Refusal(CloudError):
+class ApiError(CloudError):
     """AWS says no, with a code that programs read."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
@@ -25,33 +25,33 @@ class Refusal(CloudError):
         self.status = status
 
 
-def ec2_answer(asked: Asked, content: Mapping[str, Any]) -> Response:
+def ec2_response(request: ApiRequest, content: Mapping[str, Any]) -> Response:
     """EC2's XML: lists are items, names as the API's reference writes them on the wire."""
-    name = f"{asked.action}Response"
+    name = f"{request.action}Response"
     body = f'<{name} xmlns="{_NAMESPACE}"><requestId>{uuid.uuid4()}</requestId>{_xml(content)}</{name}>'
     return Response(body, mimetype="text/xml")
 
 
-def json_answer(content: Mapping[str, Any]) -> Response:
+def json_response(content: Mapping[str, Any]) -> Response:
     """The JSON protocol's."""
     return Response(json.dumps(content), mimetype="application/x-amz-json-1.1")
 
 
-def error_answer(asked: Asked, refusal: Refusal) -> Response:
-    """A refusal as this service would write it."""
-    if asked.document or asked.service in ("pricing", "servicequotas", "ssm"):
-        body = json.dumps({"__type": refusal.code, "message": refusal.message})
-        return Response(body, refusal.status, mimetype="application/x-amz-json-1.1")
-    error = f"<Code>{refusal.code}</Code><Message>{escape(refusal.message)}</Message>"
-    return Response(_error_xml(asked.service, error), refusal.status, mimetype="text/xml")
+def error_response(request: ApiRequest, error: ApiError) -> Response:
+    """An error as this service would write it."""
+    if request.document or request.service in ("pricing", "servicequotas", "ssm"):
+        body = json.dumps({"__type": error.code, "message": error.message})
+        return Response(body, error.status, mimetype="application/x-amz-json-1.1")
+    content = f"<Code>{error.code}</Code><Message>{escape(error.message)}</Message>"
+    return Response(_error_xml(request.service, content), error.status, mimetype="text/xml")
 
 
-def _error_xml(service: str, error: str) -> str:
+def _error_xml(service: str, content: str) -> str:
     if service == "ec2":
-        return f"<Response><Errors><Error>{error}</Error></Errors><RequestID>{uuid.uuid4()}</RequestID></Response>"
+        return f"<Response><Errors><Error>{content}</Error></Errors><RequestID>{uuid.uuid4()}</RequestID></Response>"
     if service == "s3":
-        return f"<Error>{error}<RequestId>{uuid.uuid4()}</RequestId></Error>"
-    return f"<ErrorResponse><Error><Type>Sender</Type>{error}</Error><RequestId>{uuid.uuid4()}</RequestId></ErrorResponse>"
+        return f"<Error>{content}<RequestId>{uuid.uuid4()}</RequestId></Error>"
+    return f"<ErrorResponse><Error><Type>Sender</Type>{content}</Error><RequestId>{uuid.uuid4()}</RequestId></ErrorResponse>"
 
 
 def _xml(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What can be made to go wrong, with hosts and with the API."""
+"""Faults on demand, of hosts and of the API."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from botocore.exceptions import UnknownServiceError
 from botocore.session import get_session
 
 from mlcd.errors import MlcdError, NotFoundError, UserError, did_you_mean
+from mlcd_emulate.api.account import facts_of
 from mlcd_emulate.api.faults import EVERYTHING, ApiFaults
-from mlcd_emulate.api.world import facts_of
 from mlcd_emulate.machine import Machine
-from mlcd_emulate.supervisor import Supervisor
+from mlcd_emulate.reconciler import Reconciler
 
 NOTICE_S = 120.0
 OFF = "off"
@@ -23,7 +23,7 @@ _BOTO_NAMES = {"servicequotas": "service-quotas"}  # signed so, but called so by
 
 @dataclass(frozen=True)
 class Fault:
-    """Something to go wrong: with a host, a type or zone, or an action of the API."""
+    """What is to fail: a host, a type or zone, or an action of the API."""
 
     kind: str
     target: str
@@ -49,11 +49,11 @@ class Fault:
         return found
 
 
-class Faulting:
-    """Carries faults out."""
+class FaultInjector:
+    """Makes hosts and the API fail."""
 
-    def __init__(self, supervisor: Supervisor, faults: ApiFaults) -> None:
-        self._supervisor, self._faults = supervisor, faults
+    def __init__(self, reconciler: Reconciler, faults: ApiFaults) -> None:
+        self._reconciler, self._faults = reconciler, faults
         self._host_kinds: dict[str, Callable[[Machine, Fault], str]] = {
             "kill": _kill,
             "poweroff": _power_off,
@@ -70,16 +70,16 @@ class Faulting:
         }
 
     def control(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer the command: carry out a fault, or tell how everything stands."""
+        """Answer the command: inject a fault, or give the status."""
         if "fault" not in request:
             return self.status()
         try:
-            return {"done": self.carry_out(Fault(**request["fault"]))}
+            return {"done": self.inject(Fault(**request["fault"]))}
         except MlcdError as error:
             return {"error": error.message, "hint": error.hint, "missing": isinstance(error, NotFoundError)}
 
-    def carry_out(self, fault: Fault) -> str:
-        """Let it go wrong; gives what was done, in words."""
+    def inject(self, fault: Fault) -> str:
+        """Inject a fault; gives what was done, in words."""
         if fault.kind in self._api_kinds:
             return self._api_kinds[fault.kind](fault)
         if fault.kind not in self._host_kinds:
@@ -93,16 +93,16 @@ class Faulting:
         return done
 
     def status(self) -> dict[str, Any]:
-        """The hosts, and what is wrong on purpose."""
+        """The hosts, and the faults in force."""
         return {
-            "hosts": [_told(each) for each in list(self._supervisor.machines.values())],
+            "hosts": [_host_status(each) for each in list(self._reconciler.machines.values())],
             "no_capacity": sorted(self._faults.full),
             "throttled": {name: share for name, share in self._faults.throttled.items() if share},
             "denied": sorted(self._faults.denied),
         }
 
     def _machine(self, target: str) -> Machine:
-        machines = list(self._supervisor.machines.values())
+        machines = list(self._reconciler.machines.values())
         for machine in machines:
             if target in (machine.id, machine.address):
                 return machine
@@ -187,8 +187,8 @@ def _spot_notice(machine: Machine, fault: Fault) -> str:
     return f"{machine.id} {'stays' if fault.lifted else f'is taken away in {seconds:g} s'}"
 
 
-def _told(machine: Machine) -> dict[str, Any]:
-    instance, size = machine.instance, machine.host.order.size
+def _host_status(machine: Machine) -> dict[str, Any]:
+    instance, size = machine.instance, machine.host.spec.size
     return {
         "id": machine.id,
         "address": machine.address,

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.errors import CloudError
-from mlcd_emulate.api.world import World, set_ended, set_state
+from mlcd_emulate.api.account import Account, set_ended, set_state
 from mlcd_emulate.cgroups import Cgroups
+from mlcd_emulate.emulation import Emulation
 from mlcd_emulate.host import BOOTS_AGAIN, POWERED_OFF
 from mlcd_emulate.machine import Machine, build_machine
-from mlcd_emulate.place import Place
 from mlcd_emulate.shares import Shares
 
 STEP_S = 0.1
@@ -32,11 +32,11 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass
-class Supervisor:
+class Reconciler:
     """The hosts of one emulation."""
 
-    place: Place
-    world: World
+    emulation: Emulation
+    account: Account
     cgroups: Cgroups
     shares: Shares
     vcpus_per_core: float
@@ -49,7 +49,7 @@ class Supervisor:
     _workers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_AT_ONCE))
 
     def run(self) -> None:
-        """Keep both sides alike until told to end, or until the owner has; then remove every host."""
+        """Reconcile until asked to end, or until the owner has ended; then remove every host."""
         while not self.ending.wait(STEP_S) and self._owned():
             self.step()
         self.ending.set()
@@ -57,16 +57,16 @@ class Supervisor:
         self.shares.close()
 
     def step(self) -> None:
-        """Look once at both sides."""
-        alive = {each.id: each for each in self.world.alive()}
+        """Reconcile once."""
+        alive = {each.id: each for each in self.account.alive()}
         for instance_id in alive.keys() - self.machines.keys() - self._leaving.keys():
             self._start(alive[instance_id])
         for machine in list(self.machines.values()):
             try:
-                with self.world.lock:
-                    self._settle(machine)
+                with self.account.lock:
+                    self._reconcile(machine)
             except (CloudError, OSError):
-                _LOG.exception("%s could not be looked after", machine.id)
+                _LOG.exception("%s could not be reconciled", machine.id)
         for instance_id in [each for each in self.machines if not _lives(self.machines[each])]:
             self._remove(instance_id)
         self._forget_removed()
@@ -88,14 +88,20 @@ class Supervisor:
 
     def _start(self, instance: Any) -> None:
         machine = build_machine(
-            instance, self.world, self.place, self.cgroups, self.shares, self.private, self.vcpus_per_core
+            instance,
+            self.account,
+            self.emulation,
+            self.cgroups,
+            self.shares,
+            self.private,
+            self.vcpus_per_core,
         )
         self.machines[instance.id] = machine
         self._starting[instance.id] = self._workers.submit(machine.start)
         _LOG.info("%s starts at %s", instance.id, machine.address)
 
-    def _settle(self, machine: Machine) -> None:
-        """Bring one machine and its instance together."""
+    def _reconcile(self, machine: Machine) -> None:
+        """Make one machine and its instance match."""
         starting = self._starting.get(machine.id)
         if starting and not starting.done():
             return
@@ -104,7 +110,7 @@ class Supervisor:
         elif machine.reclaim_at is not None and time.time() >= machine.reclaim_at:
             set_ended(machine.instance, "Server.SpotInstanceTermination", "Spot instance termination")
         elif machine.host.ended() is not None:
-            _tell_ended(machine, machine.host.ended() or 0)
+            _set_ended_or_reboot(machine, machine.host.ended() or 0)
 
     def _started(self, machine: Machine, starting: Future[None]) -> None:
         error = starting.exception()
@@ -129,15 +135,15 @@ def _lives(machine: Machine) -> bool:
     return machine.instance.state in ("pending", "running")
 
 
-def _tell_ended(machine: Machine, status: int) -> None:
-    """Let the API say why a host ended, or boot it again."""
+def _set_ended_or_reboot(machine: Machine, status: int) -> None:
+    """Record in the API why a host ended, or boot it again."""
     if status in BOOTS_AGAIN:
         machine.host.boot()
     elif status in POWERED_OFF:
         stays = machine.instance.instance_initiated_shutdown_behavior != "terminate"
         set_ended(machine.instance, "Client.InstanceInitiatedShutdown", "Instance initiated shutdown", stays)
     else:
-        _LOG.error("%s died with status %d: %s", machine.id, status, machine.host.last_words())
+        _LOG.error("%s died with status %d: %s", machine.id, status, machine.host.console_tail())
         set_ended(machine.instance, "Server.InternalError", f"The host died (status {status})")
 
 

@@ -14,7 +14,7 @@ _SCOPE = re.compile(r"Credential=([^/,\s]+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
 
 
 @dataclass(frozen=True)
-class Asked:
+class ApiRequest:
     """One request: whose, of which service, and for what."""
 
     access_key_id: str
@@ -60,18 +60,18 @@ class Asked:
         return [found[number] for number in sorted(found)]
 
 
-def read_request(environ: dict[str, Any]) -> Asked:
+def read_request(environ: dict[str, Any]) -> ApiRequest:
     """What the request asks for; its body can still be read afterwards."""
     found = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
     key, region, service = found.groups() if found else ("", "us-east-1", "")
     if service in ("", "s3"):  # an object may be large, and moto reads it
-        return Asked(key, region, service or "s3", environ.get("REQUEST_METHOD", "GET"))
+        return ApiRequest(key, region, service or "s3", environ.get("REQUEST_METHOD", "GET"))
     body = _body(environ)
     target = environ.get("HTTP_X_AMZ_TARGET", "")
     if target:
-        return Asked(key, region, service, target.rpartition(".")[2], document=_document(body))
+        return ApiRequest(key, region, service, target.rpartition(".")[2], document=_document(body))
     parameters = dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
-    return Asked(key, region, service, parameters.get("Action", ""), parameters)
+    return ApiRequest(key, region, service, parameters.get("Action", ""), parameters)
 
 
 def _body(environ: dict[str, Any]) -> bytes:
