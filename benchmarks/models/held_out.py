@@ -171,7 +171,7 @@ def main(seeds: int = 6, count: int = 4, sizes_spread: float = 0.7) -> None:
             write_folder(Path(folder), [make_job(rng, f"made-{n}", sizes_spread) for n in range(count)], rng)
             results = run_models(read_jobs(Path(folder)).jobs, seed)
         for mode, jobs in results.items():
-            means = [mean(one.error for one in foretold) for foretold in jobs.values()]
+            means = [mean(one.error for one in predicted) for predicted in jobs.values()]
             errors[mode] += means
             print(f"seed {seed} {mode:22} {mean(means):6.1%}   worst job {max(means):6.1%}", flush=True)
     for mode, found in errors.items():

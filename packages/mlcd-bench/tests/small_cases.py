@@ -1,4 +1,4 @@
-"""Small worlds whose best deployment can be worked out on paper."""
+"""Small cases whose best deployment can be worked out on paper."""
 
 from __future__ import annotations
 

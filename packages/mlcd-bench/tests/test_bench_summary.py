@@ -8,7 +8,7 @@ import pytest
 
 from mlcd_bench.episode import Episode, run_episode
 from mlcd_bench.protocol import Rules, Scenario, set_problem
-from mlcd_bench.summary import summarize, verdict
+from mlcd_bench.summary import conclusion, summarize
 from small_cases import FAST, Script, one, small_case
 
 
@@ -41,10 +41,10 @@ def test_strategies_scenarios_and_sizes_have_rows_of_their_own() -> None:
 
 def test_the_verdict_names_the_lowest_mean_that_keeps_the_limits() -> None:
     rows = summarize([episode(strategy="rash", ratio=0.9, broken=True), episode(strategy="sound", ratio=1.1)])
-    said = verdict(rows)
+    said = conclusion(rows)
     assert said.startswith("Closest to the oracle: sound, 1.100 ×")
     assert "Lower by breaking the limits: rash" in said
 
 
 def test_the_verdict_says_when_nobody_kept_the_limits() -> None:
-    assert verdict(summarize([episode(broken=True)])).startswith("No strategy kept the limits.")
+    assert conclusion(summarize([episode(broken=True)])).startswith("No strategy kept the limits.")

@@ -52,12 +52,12 @@ def write_jobs(folder: Path, scales: dict[str, float]) -> None:
 def means(folder: Path) -> dict[str, float]:
     results = run_models(read_jobs(folder).jobs)
     return {
-        mode.value: float(np.mean([one.error for foretold in by_job.values() for one in foretold]))
+        mode.value: float(np.mean([one.error for predicted in by_job.values() for one in predicted]))
         for mode, by_job in results.items()
     }
 
 
-def test_jobs_that_follow_the_law_are_foretold_in_every_mode(tmp_path: Path) -> None:
+def test_jobs_that_follow_the_law_are_predicted_in_every_mode(tmp_path: Path) -> None:
     write_jobs(tmp_path, {"one": 1.0, "two": 4.0})
     errors = means(tmp_path)
     assert errors["full"] < 0.01

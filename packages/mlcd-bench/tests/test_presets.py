@@ -8,7 +8,7 @@ import pytest
 
 from mlcd_bench import testbed
 from mlcd_bench.cases import Case
-from mlcd_bench.functions_bed import BERT_SMALL, functions_case
+from mlcd_bench.functions_testbed import BERT_SMALL, functions_case
 from mlcd_bench.preset_runner import run_preset
 from mlcd_bench.presets import PRESETS, find_preset
 from mlcd_bench.protocol import set_problem

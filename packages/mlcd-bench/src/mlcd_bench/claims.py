@@ -113,22 +113,22 @@ def most_times(text: str, paper: str, rival: str) -> Claim:
     return Claim(text, paper, ours)
 
 
-def hours_said(row: Averages) -> str:
+def format_hours(row: Averages) -> str:
     """Total hours and how often the limit was passed."""
     return f"{row.total_hours:.1f} h, {row.broken_share:.0%} over"
 
 
-def usd_said(row: Averages) -> str:
+def format_usd(row: Averages) -> str:
     """Total dollars and how often the limit was passed."""
     return f"${row.total_usd:.0f}, {row.broken_share:.0%} over"
 
 
-def ratio_said(row: Averages) -> str:
+def format_ratio(row: Averages) -> str:
     """Multiple of the oracle's total."""
     return f"{row.ratio:.2f}"
 
 
-def broken_said(row: Averages) -> str:
+def format_broken(row: Averages) -> str:
     """How often the limit was passed."""
     return f"{row.broken_share:.0%} broken"
 

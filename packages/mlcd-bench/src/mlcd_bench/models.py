@@ -1,4 +1,4 @@
-"""How well the performance models foretell training times of recorded jobs, beside Scavenger's figures.
+"""How well the performance models forecast training times of recorded jobs, beside Scavenger's figures.
 
 What is seen of a job, and what its error is taken over (always: every recorded deployment and batch size):
 
@@ -47,7 +47,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Foretold:
+class Prediction:
     """The forecast of one recorded deployment beside the truth."""
 
     recorded: Recorded
@@ -66,26 +66,26 @@ class Foretold:
 
 @dataclass(frozen=True)
 class JobForms:
-    """How each form of the statistical model foretells a job's batch sizes, each from all the others."""
+    """How each form of the statistical model forecasts a job's batch sizes, each from all the others."""
 
     errors: Mapping[str, float]
     best: str
 
 
-Results = dict[Mode, dict[str, tuple[Foretold, ...]]]  # mode → job → forecasts
+Results = dict[Mode, dict[str, tuple[Prediction, ...]]]  # mode → job → forecasts
 
 
 def run_models(jobs: Sequence[RecordedJob], seed: int = 0) -> Results:
-    """Every job foretold in every mode."""
+    """Every job predicted in every mode."""
     learnt = {job.name: _learn(job, _Profiler(job, seed)) for job in jobs}
     results: Results = {mode: {} for mode in Mode}
     for job in jobs:
         profiler = _Profiler(job, seed)
         others = [learnt[other.name] for other in jobs if other.name != job.name]
-        results[Mode.FULL][job.name] = _foretold(job, _full(job, profiler))
-        results[Mode.PARTIAL][job.name] = _foretold(job, _partial(job, profiler).training_seconds)
+        results[Mode.FULL][job.name] = _predict_all(job, _full(job, profiler))
+        results[Mode.PARTIAL][job.name] = _predict_all(job, _partial(job, profiler).training_seconds)
         for mode, pieces in ((Mode.UNIVERSAL, True), (Mode.SCALE_ONLY, False)):
-            results[mode][job.name] = _foretold(job, _universal(job, profiler, others, pieces))
+            results[mode][job.name] = _predict_all(job, _universal(job, profiler, others, pieces))
     return results
 
 
@@ -138,7 +138,7 @@ def _partial(job: RecordedJob, profiler: _Profiler) -> TrainingModel:
 
 
 def _universal(
-    job: RecordedJob, profiler: _Profiler, others: Sequence[_Learnt], pieces: bool
+    job: RecordedJob, profiler: _Profiler, others: Sequence[_FittedJob], pieces: bool
 ) -> Callable[[Placement], Estimate]:
     smallest = min(one.placement.micro_batch for one in job.recorded)
     probe = _probe(job, profiler, smallest, pieces)
@@ -185,19 +185,19 @@ def _probe(job: RecordedJob, profiler: _Profiler, smallest: float, pieces: bool)
 
 
 @dataclass(frozen=True)
-class _Learnt:
+class _FittedJob:
     """What was learnt of a job when it was profiled everywhere: its stored model, lent to other jobs."""
 
     laws: Mapping[str, StepLaw]
     noise: OtherNoise
 
 
-def _learn(job: RecordedJob, profiler: _Profiler) -> _Learnt:
+def _learn(job: RecordedJob, profiler: _Profiler) -> _FittedJob:
     laws = {family: _law(rows, profiler) for family, rows in job.families.items()}
     base, largest = job.work[0].batch, job.work[-1].batch
     model = fit_form(Form.NOISE_SCALE, job.work) if len(job.work) > 1 else None
     scale = min(_scale(model), FLAT * largest)
-    return _Learnt(laws, OtherNoise(scale, base, job.first_noise.get(base)))
+    return _FittedJob(laws, OtherNoise(scale, base, job.first_noise.get(base)))
 
 
 def _law(rows: Iterable[Recorded], profiler: _Profiler) -> StepLaw:
@@ -214,5 +214,5 @@ def _every_second(work: Sequence[Work]) -> list[Work]:
     return [*work[:-1:2], work[-1]]
 
 
-def _foretold(job: RecordedJob, forecast: Callable[[Placement], Estimate]) -> tuple[Foretold, ...]:
-    return tuple(Foretold(one, forecast(one.placement)) for one in job.recorded)
+def _predict_all(job: RecordedJob, forecast: Callable[[Placement], Estimate]) -> tuple[Prediction, ...]:
+    return tuple(Prediction(one, forecast(one.placement)) for one in job.recorded)

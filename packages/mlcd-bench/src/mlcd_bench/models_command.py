@@ -1,4 +1,4 @@
-"""`mlcd bench models`: how well training times are foretold, beside Scavenger's figures."""
+"""`mlcd bench models`: how well training times are predicted, beside Scavenger's figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from mlcd_bench.models import Foretold, Mode, Results, compare_forms, run_models
+from mlcd_bench.models import Mode, Prediction, Results, compare_forms, run_models
 from mlcd_bench.models_data import RecordedFolder, RecordedJob, read_jobs
 
 app = typer.Typer(
@@ -39,7 +39,7 @@ def models(
     seed: Annotated[int, typer.Option(help="Of the noise in profiled steps.", min=0)] = 0,
     json: Annotated[bool, typer.Option("--json", help="Write JSON and nothing else.")] = False,
 ) -> None:
-    """Foretell the training time of every recorded deployment and batch size, and say how far off that was.
+    """Forecast the training time of every recorded deployment and batch size, and say how far off that was.
 
     Files are known by their columns, whatever their names. A job counts where its gradient noise is recorded.
 
@@ -69,9 +69,9 @@ def results_data(results: Results, jobs: Iterable[RecordedJob]) -> dict[str, Any
     return data
 
 
-def _mode_data(by_job: Mapping[str, tuple[Foretold, ...]]) -> dict[str, Any]:
-    everything = [one for foretold in by_job.values() for one in foretold]
-    means = {name: _mean_error(foretold) for name, foretold in by_job.items()}
+def _mode_data(by_job: Mapping[str, tuple[Prediction, ...]]) -> dict[str, Any]:
+    everything = [one for predicted in by_job.values() for one in predicted]
+    means = {name: _mean_error(predicted) for name, predicted in by_job.items()}
     origins = sorted({one.recorded.origin for one in everything} - {""})
     return {
         "mean_error": float(np.mean(list(means.values()))),
@@ -86,8 +86,8 @@ def _mode_data(by_job: Mapping[str, tuple[Foretold, ...]]) -> dict[str, Any]:
     }
 
 
-def _mean_error(foretold: Iterable[Foretold]) -> float:
-    return float(np.mean([one.error for one in foretold]))
+def _mean_error(predicted: Iterable[Prediction]) -> float:
+    return float(np.mean([one.error for one in predicted]))
 
 
 def _tables(results: Results, found: RecordedFolder) -> Iterable[RenderableType]:

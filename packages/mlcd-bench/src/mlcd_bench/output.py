@@ -16,7 +16,7 @@ from rich.text import Text
 from mlcd.errors import UserError
 from mlcd_bench.protocol import Hours
 from mlcd_bench.runner import Results
-from mlcd_bench.summary import Row, verdict
+from mlcd_bench.summary import Row, conclusion
 
 EPISODE_KEYS = (
     "trace", "workload", "batch", "strategy", "scenario", "hours", "slack", "seed", "chosen", "total_hours",
@@ -60,7 +60,7 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
 def summary_tables(
     rows: Iterable[Row], stop_rules: Mapping[tuple[str, str, Hours], object]
 ) -> RenderableType:
-    """A table for each scenario and job size, best mean first, and the verdict."""
+    """A table for each scenario and job size, best mean first, and the conclusion."""
     rows = tuple(rows)
     parts: list[RenderableType] = [
         _table(scenario, hours, list(group))
@@ -68,7 +68,7 @@ def summary_tables(
     ]
     parts += [Text(f"{peer}, {scenario}, {_size(hours)}: stopped {rule}, the best of 36 stop rules in hindsight.")
               for (peer, scenario, hours), rule in stop_rules.items()]  # fmt: skip
-    return Group(*parts, Text(verdict(rows), style="bold"))
+    return Group(*parts, Text(conclusion(rows), style="bold"))
 
 
 def _table(scenario: str, hours: Hours, rows: list[Row]) -> Table:

@@ -22,7 +22,7 @@ from mlcd_bench.preset_runner import FIGURES, Findings, all_cells
 from mlcd_bench.presets import Preset
 from mlcd_bench.runner import Bench, Results
 from mlcd_bench.search_figure import example_of, search_figure
-from mlcd_bench.summary import Row, verdict
+from mlcd_bench.summary import Row, conclusion
 
 EXAMPLES = 3  # strategies whose search is shown step by step
 
@@ -31,7 +31,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #1d2733; margin: 2rem auto; 
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #e3e8ee }
 th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left }
-.scroll { overflow-x: auto } .verdict { font-weight: 600 } .note { color: #56636f }
+.scroll { overflow-x: auto } .conclusion { font-weight: 600 } .note { color: #56636f }
 """
 _HEAD = ("scenario", "strategy", "job", "mean", "median", "p90", "limits broken", "no deployment", "probes",
          "search", "s/decision")  # fmt: skip
@@ -42,7 +42,7 @@ def results_page(bench: Bench, results: Results, rows: tuple[Row, ...]) -> str:
     body = "".join(
         (
             "<h1>Search strategies against the oracle</h1>",
-            f"<p class='verdict'>{escape(verdict(rows))}</p>",
+            f"<p class='conclusion'>{escape(conclusion(rows))}</p>",
             f"<p class='note'>{escape(_protocol(bench, results))}</p>",
             _table(rows),
             *_sections(bench, results),

@@ -14,16 +14,16 @@ from mlcd_bench import testbed
 from mlcd_bench.cases import Case
 from mlcd_bench.claims import (
     Claim,
-    broken_said,
-    hours_said,
+    format_broken,
+    format_hours,
+    format_ratio,
+    format_usd,
     most_times,
     of_heterbo,
-    ratio_said,
     saving,
     share_of_convbo,
     times,
     total_usd,
-    usd_said,
     value_of,
 )
 from mlcd_bench.protocol import Problem, Rules, Scenario, set_problem
@@ -97,8 +97,8 @@ def _fig10() -> Preset:
     contest = Contest("ResNet", case, Scenario.DEADLINE, 4.0, _RIVALS, limit=6.0)
     claims = (
         share_of_convbo("HeterBO's profiling cost ÷ ConvBO's", "20 %", "ResNet", lambda row: row.search_usd),
-        value_of("HeterBO's total time (limit 6 h)", "under 6 h", "ResNet", "heterbo", hours_said),
-        value_of("ConvBO's total time", "9.4 h", "ResNet", "convbo", hours_said),
+        value_of("HeterBO's total time (limit 6 h)", "under 6 h", "ResNet", "heterbo", format_hours),
+        value_of("ConvBO's total time", "9.4 h", "ResNet", "convbo", format_hours),
     )
     return Preset(
         "fig10", "Scenario 2: cheapest within 6 hours, ResNet on 1–100 c5.4xlarge", (contest,), claims
@@ -112,8 +112,8 @@ def _fig11() -> Preset:
         share_of_convbo(
             "HeterBO's profiling time ÷ ConvBO's", "21 %", "ResNet", lambda row: row.search_hours
         ),
-        value_of("HeterBO's total cost (limit $100)", "$96", "ResNet", "heterbo", usd_said),
-        value_of("ConvBO's total cost", "$225", "ResNet", "convbo", usd_said),
+        value_of("HeterBO's total cost (limit $100)", "$96", "ResNet", "heterbo", format_usd),
+        value_of("ConvBO's total cost", "$225", "ResNet", "convbo", format_usd),
     )
     return Preset("fig11", "Scenario 3: fastest within $100, ResNet on 1–100 c5.4xlarge", (contest,), claims)
 
@@ -139,7 +139,7 @@ def _fig13() -> Preset:
         80.0,
     )
     claims = (
-        value_of("HeterBO's total cost (limit $80)", "under $80", "Inception-v3", "heterbo", usd_said),
+        value_of("HeterBO's total cost (limit $80)", "under $80", "Inception-v3", "heterbo", format_usd),
         of_heterbo(
             "HeterBO's total time ÷ the best possible", "almost 1", "Inception-v3", lambda row: row.ratio
         ),
@@ -148,9 +148,9 @@ def _fig13() -> Preset:
             "above HeterBO's",
             "Inception-v3",
             _paleo(model),
-            ratio_said,
+            format_ratio,
         ),
-        value_of("ConvBO's total cost", "over $80", "Inception-v3", "convbo", usd_said),
+        value_of("ConvBO's total cost", "over $80", "Inception-v3", "convbo", format_usd),
     )
     return Preset("fig13", "Paleo and HeterBO: fastest within $80, Inception-v3", (contest,), claims)
 
@@ -161,9 +161,9 @@ def _fig14() -> Preset:
     strategies = ("heterbo", "convbo", "cherrypick", "auto")
     contest = Contest("Char-RNN", case, Scenario.DEADLINE, 10.0, strategies, 20.0, favoured)
     claims = (
-        value_of("HeterBO's total time (limit 20 h)", "under 20 h", "Char-RNN", "heterbo", hours_said),
-        value_of("CherryPick's limits broken", "over the limit", "Char-RNN", "cherrypick", broken_said),
-        value_of("ConvBO's limits broken", "over the limit", "Char-RNN", "convbo", broken_said),
+        value_of("HeterBO's total time (limit 20 h)", "under 20 h", "Char-RNN", "heterbo", format_hours),
+        value_of("CherryPick's limits broken", "over the limit", "Char-RNN", "cherrypick", format_broken),
+        value_of("ConvBO's limits broken", "over the limit", "Char-RNN", "convbo", format_broken),
         times("CherryPick ÷ HeterBO, total cost", "above 1", "Char-RNN", "cherrypick", "heterbo", total_usd),
     )
     return Preset("fig14", "CherryPick and HeterBO: cheapest within 20 hours, Char-RNN", (contest,), claims)
@@ -188,9 +188,9 @@ def _search_preset(name: str, model: Model, budget_usd: float, hours: float, pro
     claims = (
         value_of("HeterBO's probes", probes, model.name, "heterbo", lambda row: f"{row.probes:.1f}"),
         value_of(
-            f"HeterBO's total cost (limit ${budget_usd:g})", "under it", model.name, "heterbo", usd_said
+            f"HeterBO's total cost (limit ${budget_usd:g})", "under it", model.name, "heterbo", format_usd
         ),
-        value_of("HeterBO's total time ÷ the best possible", "about 1", model.name, "heterbo", ratio_said),
+        value_of("HeterBO's total time ÷ the best possible", "about 1", model.name, "heterbo", format_ratio),
     )
     return Preset(name, f"{model.name} within ${budget_usd:g}, three instance types", (contest,), claims)
 
@@ -209,7 +209,7 @@ def _fig18() -> Preset:
 
 
 def _under_budget(budget_usd: float) -> Contest:
-    """ResNet under one budget; CherryPick is told which instance type is the best."""
+    """ResNet under one budget; CherryPick knows which instance type is the best."""
     strategies = ("heterbo", "convbo", "cherrypick", "bo-imprd", "cp-imprd", "auto")
     case = paper_case(testbed.RESNET, _ONE_OF_EACH)
     contest = Contest(f"${budget_usd:g}", case, Scenario.BUDGET, 3.0, strategies, budget_usd)

@@ -44,7 +44,7 @@ class Results:
 
 
 @dataclass(frozen=True)
-class _Turn:
+class _WorkItem:
     """One episode to run, small enough to send to another process."""
 
     case: int
@@ -57,21 +57,21 @@ class _Turn:
 
 def run_bench(bench: Bench, jobs: int = 0, report: Report | None = None) -> Results:
     """Run everything in that many processes; 0: in this one."""
-    turns = list(_turns(bench))
-    if not turns:
+    items = list(_work_items(bench))
+    if not items:
         raise UserError(
             "There is nothing to run.", "No trace says how large its own job is: give --hours a number."
         )
     outcomes: list[dict[Rule | None, Episode]] = []
-    for outcome in _outcomes(bench, turns, jobs):
+    for outcome in _outcomes(bench, items, jobs):
         outcomes.append(outcome)
         if report is not None:
-            report(len(outcomes), len(turns))
+            report(len(outcomes), len(items))
     rules = best_rules(outcomes)
     return Results(tuple(_listed(bench, outcomes, rules)), rules)
 
 
-def _turns(bench: Bench) -> Iterator[_Turn]:
+def _work_items(bench: Bench) -> Iterator[_WorkItem]:
     """Every episode once; without a limit the slack changes nothing, so the first stands for all."""
     for case in range(len(bench.cases)):
         for hours in bench.hours:
@@ -82,7 +82,7 @@ def _turns(bench: Bench) -> Iterator[_Turn]:
                 for slack in slacks:
                     for number, strategy in enumerate(bench.strategies):
                         for seed in range(bench.peer_seeds if strategy.peer else bench.seeds):
-                            yield _Turn(case, number, scenario, hours, slack, seed)
+                            yield _WorkItem(case, number, scenario, hours, slack, seed)
 
 
 def _listed(
@@ -97,14 +97,14 @@ def _listed(
         yield from (replace(episode, slack=slack) for slack in slacks)
 
 
-def _outcomes(bench: Bench, turns: list[_Turn], jobs: int) -> Iterator[dict[Rule | None, Episode]]:
+def _outcomes(bench: Bench, items: list[_WorkItem], jobs: int) -> Iterator[dict[Rule | None, Episode]]:
     if jobs <= 0:
-        yield from (_play(bench, turn) for turn in turns)
+        yield from (_play(bench, item) for item in items)
         return
-    chunk = max(1, min(32, len(turns) // (8 * jobs)))
+    chunk = max(1, min(32, len(items) // (8 * jobs)))
     spawn = multiprocessing.get_context("spawn")
-    with _one_thread_each(), spawn.Pool(min(jobs, len(turns)), _start_worker, (bench,)) as pool:
-        yield from pool.imap(_play_here, turns, chunksize=chunk)
+    with _one_thread_each(), spawn.Pool(min(jobs, len(items)), _start_worker, (bench,)) as pool:
+        yield from pool.imap(_play_here, items, chunksize=chunk)
 
 
 @contextmanager
@@ -130,19 +130,19 @@ def _start_worker(bench: Bench) -> None:
     _bench_here = bench
 
 
-def _play_here(turn: _Turn) -> dict[Rule | None, Episode]:
+def _play_here(item: _WorkItem) -> dict[Rule | None, Episode]:
     if _bench_here is None:
-        raise MlcdError("A benchmark process was asked to work before it was told what.")
-    return _play(_bench_here, turn)
+        raise MlcdError("A benchmark process got an episode before it got the benchmark.")
+    return _play(_bench_here, item)
 
 
-def _play(bench: Bench, turn: _Turn) -> dict[Rule | None, Episode]:
-    strategy = bench.strategies[turn.strategy]
-    problem = _problem(bench.cases[turn.case], turn.scenario, turn.hours, turn.slack)
+def _play(bench: Bench, item: _WorkItem) -> dict[Rule | None, Episode]:
+    strategy = bench.strategies[item.strategy]
+    problem = _problem(bench.cases[item.case], item.scenario, item.hours, item.slack)
     searcher = strategy.open()
     if strategy.peer:
-        return run_with_every_rule(problem, strategy.text, searcher, turn.seed, bench.rules)
-    return {None: run_episode(problem, strategy.text, searcher, turn.seed, bench.rules)}
+        return run_with_every_rule(problem, strategy.text, searcher, item.seed, bench.rules)
+    return {None: run_episode(problem, strategy.text, searcher, item.seed, bench.rules)}
 
 
 @lru_cache(maxsize=64)

@@ -20,8 +20,8 @@ from mlcd.adapt.changes import Conditions, Lesson, Replan, largest_change, recon
 from mlcd.core.machines import Deployment
 from mlcd.core.study import ProbeTime
 from mlcd_bench.cases import Case
-from mlcd_bench.claims import Averages, Claim, Figures, hours_said, usd_said, value_of
-from mlcd_bench.functions_bed import BERT_SMALL, RESNET_18, Net, functions_case
+from mlcd_bench.claims import Averages, Claim, Figures, format_hours, format_usd, value_of
+from mlcd_bench.functions_testbed import BERT_SMALL, RESNET_18, Net, functions_case
 from mlcd_bench.presets import Contest, Preset, set_contest
 from mlcd_bench.protocol import Problem, Rules, Scenario
 
@@ -55,7 +55,7 @@ def section_5_3_deadline() -> Preset:
     contests = _rivals(Scenario.DEADLINE, 1.5)
     limit = contests[0].limit or 0.0
     claims = (
-        value_of("SMLT's way (auto): total time", "within the limit", "SMLT", _SEARCHER, hours_said),
+        value_of("SMLT's way (auto): total time", "within the limit", "SMLT", _SEARCHER, format_hours),
         *(
             value_of(
                 f"{name}'s way, any allocation: total time",
@@ -74,7 +74,7 @@ def section_5_3_deadline() -> Preset:
 def section_5_3_budget() -> Preset:
     """Scenario 2: fastest within a budget."""
     claims = (
-        value_of("SMLT's way (auto): total cost", "within the budget", "SMLT", _SEARCHER, usd_said),
+        value_of("SMLT's way (auto): total cost", "within the budget", "SMLT", _SEARCHER, format_usd),
         *(_ratio(f"{name}'s time ÷ SMLT's", "above 1", name, lambda row: row.total_hours) for name in _WAYS),
     )
     contests = _rivals(Scenario.BUDGET, 3.0)

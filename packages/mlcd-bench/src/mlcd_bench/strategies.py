@@ -20,7 +20,7 @@ class Strategy:
     text: str  # as the user wrote it
     name: str
     options: tuple[tuple[str, Any], ...] = ()
-    only: tuple[str, ...] = ()  # instance types that it is told to look at; empty: all
+    only: tuple[str, ...] = ()  # the instance types that it may try; empty: all
 
     @property
     def peer(self) -> bool:
@@ -41,7 +41,7 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Narrowed:
-    """A searcher that someone with experience has told which instance types to look at."""
+    """A searcher that tries only the instance types that someone with experience has chosen."""
 
     inner: Searcher
     only: tuple[str, ...]

@@ -41,23 +41,23 @@ def summarize(episodes: Iterable[Episode]) -> tuple[Row, ...]:
     return tuple(_row(group) for group in groups.values())
 
 
-def verdict(rows: Iterable[Row]) -> str:
+def conclusion(rows: Iterable[Row]) -> str:
     """Who came closest to the oracle over all scenarios and job sizes while keeping the limits."""
     by_strategy: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_strategy[row.strategy].append(row)
-    standings = sorted((_standing(name, own) for name, own in by_strategy.items()), key=lambda one: one.mean)
-    keepers = [one for one in standings if one.broken <= MOST_BROKEN]
-    if not keepers:
-        return f"No strategy kept the limits. Lowest mean: {standings[0]}."
-    first, *others = keepers
-    breakers = [one for one in standings if one.mean < first.mean]
+    compared = sorted((_compare(name, own) for name, own in by_strategy.items()), key=lambda one: one.mean)
+    within = [one for one in compared if one.broken <= MOST_BROKEN]
+    if not within:
+        return f"No strategy kept the limits. Lowest mean: {compared[0]}."
+    first, *others = within
+    beyond = [one for one in compared if one.mean < first.mean]
     said = [f"Closest to the oracle: {first}.", *(f"Next: {one}." for one in others[:1])]
-    return " ".join([*said, *(f"Lower by breaking the limits: {one}." for one in breakers)])
+    return " ".join([*said, *(f"Lower by breaking the limits: {one}." for one in beyond)])
 
 
 @dataclass(frozen=True)
-class _Standing:
+class _Comparison:
     name: str
     mean: float
     broken: float
@@ -67,9 +67,9 @@ class _Standing:
         return f"{self.name}, {self.mean:.3f} × its total on average, {limits} broken"
 
 
-def _standing(name: str, rows: list[Row]) -> _Standing:
+def _compare(name: str, rows: list[Row]) -> _Comparison:
     mean = float(np.mean([row.mean_ratio for row in rows]))
-    return _Standing(name, mean, float(np.mean([row.broken_share for row in rows])))
+    return _Comparison(name, mean, float(np.mean([row.broken_share for row in rows])))
 
 
 def _row(episodes: list[Episode]) -> Row:

@@ -42,13 +42,13 @@ class Stubborn(Peer):
 
 
 def test_a_library_hears_the_goal_in_logs_and_how_far_the_limit_is() -> None:
-    (told,) = asked((one(FAST, 2),), Scenario.DEADLINE).told
-    assert told.value == pytest.approx(log(16.0))
-    assert told.excess == pytest.approx(log((1.0 + 11 / 60) / 2.0))
+    (probe,) = asked((one(FAST, 2),), Scenario.DEADLINE).past_probes
+    assert probe.value == pytest.approx(log(16.0))
+    assert probe.excess == pytest.approx(log((1.0 + 11 / 60) / 2.0))
 
 
-def test_a_failure_is_told_as_worse_than_all_that_was_seen() -> None:
-    slow, failed = asked((one(SLOW, 1), one(FAST, 4)), Scenario.BUDGET).told
+def test_a_failure_counts_as_worse_than_all_that_was_seen() -> None:
+    slow, failed = asked((one(SLOW, 1), one(FAST, 4)), Scenario.BUDGET).past_probes
     assert failed.value == pytest.approx(slow.value + log(2.0))
     assert failed.excess > 0
 

@@ -21,10 +21,10 @@ class Ax(Peer):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             client = _client(question)
-            for told in question.told:
-                index = client.attach_trial(dict(told.point))
-                data = {"value": told.value, "excess": told.excess}
-                client.complete_trial(index, data if question.limited else {"value": told.value})
+            for probe in question.past_probes:
+                index = client.attach_trial(dict(probe.point))
+                data = {"value": probe.value, "excess": probe.excess}
+                client.complete_trial(index, data if question.limited else {"value": probe.value})
             suggestions = client.get_next_trials(max_trials=1)
         # Ax may find nothing new in a small space; any untried deployment then serves.
         point: Point = dict(next(iter(suggestions.values()), question.point(question.untried[0])))

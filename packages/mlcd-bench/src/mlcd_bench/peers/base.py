@@ -1,11 +1,11 @@
-"""What a library is asked and told, the same for every peer.
+"""The question that every library gets, the same for every peer.
 
 A library sees a deployment as a machine, a number of nodes and a batch size, the numbers on a logarithmic scale. The
 machine is its name, a category that says nothing of the others, or its price, which says a little: each peer has the
 one that looked better for it (benchmarks/search/README.md); `machine=name` and `machine=price` ask for either.
-It is told the logarithm of what the goal makes small (hours or dollars of the training at the measured speed), and
-how far the total would pass the limit if the training started now: log(total ÷ limit) ≤ 0 is allowed. A failure is told as twice the worst that was seen, past the limit. What it suggests is moved to the
-nearest deployment that exists and was not tried. The first START_PROBES are drawn at random.
+It gets the logarithm of what the goal makes small (hours or dollars of the training at the measured speed), and
+how far the total would pass the limit if the training started now: log(total ÷ limit) ≤ 0 is allowed. A failure counts as twice
+the worst that was seen, past the limit. What it suggests is moved to the nearest deployment that exists and was not tried. The first START_PROBES are drawn at random.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Point = dict[str, Any]  # of a library's space: "name" or "price", "nodes", "bat
 
 
 @dataclass(frozen=True)
-class Told:
+class PastProbe:
     """One trial as a library hears of it."""
 
     deployment: Deployment
@@ -83,12 +83,12 @@ class Question:
         return self.study.goal.limited
 
     @cached_property
-    def told(self) -> tuple[Told, ...]:
+    def past_probes(self) -> tuple[PastProbe, ...]:
         """All trials so far."""
         values = [self._value(trial) for trial in self.study.trials]
         worst = max((value for value in values if value is not None), default=0.0) + log(2.0)
         return tuple(
-            Told(
+            PastProbe(
                 trial.deployment,
                 self.point(trial.deployment),
                 worst if value is None else value,

@@ -27,14 +27,14 @@ class BoTorchEIPerCost(Peer):
 
     def ask(self, question: Question) -> Deployment:
         torch.manual_seed(question.seed)
-        told = question.told
-        seen = _features(question, (each.deployment for each in told))
+        probes = question.past_probes
+        seen = _features(question, (each.deployment for each in probes))
         candidates = _features(question, question.untried)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            score = _log_improvement(question, seen, [each.value for each in told], candidates)
+            score = _log_improvement(question, seen, [each.value for each in probes], candidates)
             if question.limited:
-                score = score + _log_feasible(question, seen, [each.excess for each in told], candidates)
+                score = score + _log_feasible(question, seen, [each.excess for each in probes], candidates)
         score = score - torch.tensor([log(_cost(question, each)) for each in question.untried])
         return question.untried[int(torch.argmax(score))]
 
@@ -43,7 +43,7 @@ def _log_improvement(
     question: Question, seen: torch.Tensor, values: list[float], candidates: torch.Tensor
 ) -> torch.Tensor:
     model = _fitted(question, seen, values)
-    allowed = [each.value for each in question.told if each.excess <= 0.0] or values
+    allowed = [each.value for each in question.past_probes if each.excess <= 0.0] or values
     acquisition = LogExpectedImprovement(model, best_f=min(allowed), maximize=False)
     with torch.no_grad():
         score: torch.Tensor = acquisition(candidates.unsqueeze(1))

@@ -8,7 +8,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 
 from mlcd.core.machines import Deployment
-from mlcd_bench.peers.base import Point, Question, Told
+from mlcd_bench.peers.base import PastProbe, Point, Question
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -19,8 +19,8 @@ def suggest_with(sampler: optuna.samplers.BaseSampler, question: Question) -> De
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", category=optuna.exceptions.ExperimentalWarning)
         study = optuna.create_study(sampler=sampler)
-        for told in question.told:
-            study.add_trial(_trial(told, space, question.limited))
+        for probe in question.past_probes:
+            study.add_trial(_trial(probe, space, question.limited))
         asked = study.ask(space)
     point: Point = dict(asked.params)
     return question.nearest(point)
@@ -32,10 +32,10 @@ def _space(question: Question) -> dict[str, BaseDistribution]:
     return {**(machine if question.by_name else {}), **numbers}
 
 
-def _trial(told: Told, space: dict[str, BaseDistribution], limited: bool) -> optuna.trial.FrozenTrial:
+def _trial(probe: PastProbe, space: dict[str, BaseDistribution], limited: bool) -> optuna.trial.FrozenTrial:
     return optuna.trial.create_trial(
-        value=told.value,
-        params=dict(told.point),
+        value=probe.value,
+        params=dict(probe.point),
         distributions=space,
-        constraints={"limit": told.excess} if limited else None,
+        constraints={"limit": probe.excess} if limited else None,
     )

@@ -22,7 +22,7 @@ from smac import HyperparameterOptimizationFacade, Scenario
 from smac.runhistory.dataclasses import TrialInfo, TrialValue
 
 from mlcd.core.machines import Deployment
-from mlcd_bench.peers.base import Peer, Point, Question, Told
+from mlcd_bench.peers.base import PastProbe, Peer, Point, Question
 
 _PENALTY = 10.0
 
@@ -40,8 +40,8 @@ class Smac(Peer):
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), sequential:
             warnings.simplefilter("ignore")
             smac = _facade(space, question, Path(folder))
-            for told in question.told:
-                smac.tell(_info(told, space), TrialValue(cost=_cost(told)), save=False)
+            for probe in question.past_probes:
+                smac.tell(_info(probe, space), TrialValue(cost=_cost(probe)), save=False)
             point: Point = dict(smac.ask().config)
         return question.nearest(point)
 
@@ -75,9 +75,9 @@ def _space(question: Question) -> ConfigurationSpace:
     return space
 
 
-def _info(told: Told, space: ConfigurationSpace) -> TrialInfo:
-    return TrialInfo(Configuration(space, values=dict(told.point)), seed=0)
+def _info(probe: PastProbe, space: ConfigurationSpace) -> TrialInfo:
+    return TrialInfo(Configuration(space, values=dict(probe.point)), seed=0)
 
 
-def _cost(told: Told) -> float:
-    return told.value + _PENALTY * max(0.0, told.excess)
+def _cost(probe: PastProbe) -> float:
+    return probe.value + _PENALTY * max(0.0, probe.excess)
