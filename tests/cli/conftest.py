@@ -14,7 +14,7 @@ def someone_answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
     def answer(text: str) -> None:
         monkeypatch.setattr("sys.stdin", io.StringIO(text))
-        monkeypatch.setattr("mlcd.cli.following.interactive", lambda: True)
+        monkeypatch.setattr("mlcd.cli.follow.interactive", lambda: True)
         monkeypatch.setattr("mlcd.cli.machines.interactive", lambda: True)
         monkeypatch.setattr("mlcd.cli.jobs.interactive", lambda: True)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.fake_client import Command, FakeClient
-from mlcd.remote import keep_token, kept_token
+from mlcd.remote import load_token, save_token
 from web.servers import Server, served
 
 JOB = """name: toy
@@ -65,18 +65,18 @@ def test_a_login_is_kept_for_the_owners_eyes_only(
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.prompt", lambda *_words, **_options: "mlcd_1_secret")
     assert mlcd("login", server.url).code == 0
-    assert kept_token(tmp_path, server.url + "/") == "mlcd_1_secret"
+    assert load_token(tmp_path, server.url + "/") == "mlcd_1_secret"
     monkeypatch.setattr("sys.stdin", io.StringIO("mlcd_2_secret\n"))
     assert mlcd("login", server.url).code == 0
-    assert kept_token(tmp_path, server.url + "/") == "mlcd_2_secret"
+    assert load_token(tmp_path, server.url + "/") == "mlcd_2_secret"
     assert (tmp_path / "tokens.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_token_is_replaced_and_forgotten(tmp_path: Path) -> None:
     for token in ("one", "two", ""):
-        keep_token(tmp_path, "https://a.example", token)
-        assert kept_token(tmp_path, "https://a.example/") == token
-    assert kept_token(tmp_path, "https://b.example") == ""
+        save_token(tmp_path, "https://a.example", token)
+        assert load_token(tmp_path, "https://a.example/") == token
+    assert load_token(tmp_path, "https://b.example") == ""
 
 
 def test_a_server_that_is_not_there_is_said_soon(mlcd: Command, monkeypatch: pytest.MonkeyPatch) -> None:

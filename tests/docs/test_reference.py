@@ -12,7 +12,7 @@ from doc_pages import DOCS, ROOT
 from mlcd import errors, registry
 from mlcd.api import Client
 from mlcd.catalog.traces import REQUIRED
-from mlcd.cli import door
+from mlcd.cli import session
 from mlcd.clouds.replay.options import NAMES as REPLAY_OPTIONS
 
 
@@ -63,9 +63,9 @@ def test_every_exit_code_is_described() -> None:
     ]
     codes = {
         0,
-        door.NOT_FINISHED,
-        door.DETACHED,
-        *door._STATE_CODES.values(),
+        session.NOT_FINISHED,
+        session.DETACHED,
+        *session._STATE_CODES.values(),
         *(each.exit_code for each in tree),
     }
     described = {int(code) for code in re.findall(r"^\| (\d+) \|", page("exit-codes.md"), re.MULTILINE)}

@@ -17,7 +17,7 @@ from mlcd.core.view import JobView
 from mlcd.engine.context import job_folder
 from mlcd.engine.nan_loss import AFTER_NAN, nan_loss, only_checkpoints_before, samples_before_nan
 from mlcd.engine.tasks import carried_samples, checkpoint_folder
-from mlcd.web.wire import encode
+from mlcd.web.serialize import encode
 from mlcd.worker import checkpoints
 from small_jobs import MakeJob
 

@@ -28,7 +28,7 @@ passwords._hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 
 PASSWORD = "correct horse battery"
 API = "/api/v1"
-BOSS = "boss"
+ADMIN = "admin"
 NO_NOTICES = NotifySettings()
 
 
@@ -95,14 +95,14 @@ def set_up(site: Site) -> Person:
     """The first account, an admin with a token."""
     site.client.store.accounts.offer_setup(digest("setup"))
     browser = Person(site)
-    csrf = browser.post("/setup", {"name": BOSS, "password": PASSWORD, "setup_token": "setup"})["csrf"]
+    csrf = browser.post("/setup", {"name": ADMIN, "password": PASSWORD, "setup_token": "setup"})["csrf"]
     made = browser.post("/tokens", {"label": "test"}, headers={"X-CSRF-Token": csrf})
     return Person(site, made["text"])
 
 
-def hire(site: Site, boss: Person, name: str, **facts: Any) -> Person:
+def hire(site: Site, admin: Person, name: str, **facts: Any) -> Person:
     """A new account with a token."""
-    boss.post("/accounts", {"name": name, "password": PASSWORD, **facts})
+    admin.post("/accounts", {"name": name, "password": PASSWORD, **facts})
     return Person(site, sign_in_for_token(site, name))
 
 

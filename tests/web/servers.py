@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mlcd.remote import RemoteClient
-from mlcd.remote.wire import Wire
+from mlcd.remote.connection import Connection
 
 PASSWORD = "correct horse battery"
 
@@ -107,5 +107,5 @@ def remote(server: Server, token: str = "") -> RemoteClient:
     return RemoteClient(server.url, token)
 
 
-def wire(server: Server, token: str = "") -> Wire:
-    return Wire(server.url, token)
+def connection(server: Server, token: str = "") -> Connection:
+    return Connection(server.url, token)

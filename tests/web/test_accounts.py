@@ -10,13 +10,13 @@ import pytest
 from mlcd.engine.secrets import read_secrets
 from mlcd.errors import NotAllowedError, TooManyRequestsError, UserError
 from mlcd.settings import NotifySettings
+from mlcd.web.auth import COOKIE
 from mlcd.web.passwords import digest
-from mlcd.web.rates import FORGET_SECONDS, FREE_GUESSES, MOST_WAIT_SECONDS, Backoff, network_of
+from mlcd.web.rate_limit import FORGET_SECONDS, FREE_GUESSES, MOST_WAIT_SECONDS, Backoff, network_of
 from mlcd.web.sessions import sign_in
 from mlcd.web.settings import wants_accounts
 from mlcd.web.site import Site
-from mlcd.web.who import COOKIE
-from web.people import BOSS, PASSWORD, Person, hire, open_test_site, set_up, sign_in_for_token
+from web.people import ADMIN, PASSWORD, Person, hire, open_test_site, set_up, sign_in_for_token
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.fixture
-def boss(site: Site) -> Person:
+def admin(site: Site) -> Person:
     return set_up(site)
 
 
@@ -68,7 +68,7 @@ def test_a_restart_voids_the_setup_token_that_was_printed_before(site: Site) -> 
     assert Person(site)("POST", "/setup", sent).status_code == 403
 
 
-def test_without_signing_in_nothing_is_said(site: Site, boss: Person) -> None:
+def test_without_signing_in_nothing_is_said(site: Site, admin: Person) -> None:
     for path in ("/jobs", "/me", "/offers", "/about", "/secrets", "/history"):
         answer = Person(site)("GET", path)
         assert answer.status_code == 401
@@ -76,18 +76,20 @@ def test_without_signing_in_nothing_is_said(site: Site, boss: Person) -> None:
         assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_others_are_users_and_nobody_makes_themselves_an_admin(site: Site, boss: Person) -> None:
-    ada = hire(site, boss, "ada")
+def test_others_are_users_and_nobody_makes_themselves_an_admin(site: Site, admin: Person) -> None:
+    ada = hire(site, admin, "ada")
     assert ada.get("/me")["account"]["role"] == "user"
     assert ada("POST", "/accounts", {"name": "x", "password": PASSWORD, "role": "admin"}).status_code == 403
     assert ada("PATCH", "/accounts/ada", {"role": "admin"}).status_code == 403
-    assert boss("PATCH", f"/accounts/{BOSS}", {"role": "user"}).status_code == 400, "the last admin stays one"
+    assert admin("PATCH", f"/accounts/{ADMIN}", {"role": "user"}).status_code == 400, (
+        "the last admin stays one"
+    )
 
 
-def test_wrong_names_and_wrong_passwords_are_told_apart_by_nobody(site: Site, boss: Person) -> None:
+def test_wrong_names_and_wrong_passwords_are_told_apart_by_nobody(site: Site, admin: Person) -> None:
     answers = [
         Person(site)("POST", "/session", {"name": name, "password": "not this one"})
-        for name in (BOSS, "nobody")
+        for name in (ADMIN, "nobody")
     ]
     assert [answer.status_code for answer in answers] == [403, 403]
     assert answers[0].json() == answers[1].json()
@@ -107,9 +109,9 @@ def test_posts_are_limited(tmp_path: Path) -> None:
     site.close()
 
 
-def test_passwords_and_tokens_are_not_in_the_database(site: Site, boss: Person) -> None:
-    token = sign_in_for_token(site, BOSS)
-    boss("PUT", "/secrets/HF_TOKEN", {"value": "hf_verysecret"})
+def test_passwords_and_tokens_are_not_in_the_database(site: Site, admin: Person) -> None:
+    token = sign_in_for_token(site, ADMIN)
+    admin("PUT", "/secrets/HF_TOKEN", {"value": "hf_verysecret"})
     secret = token.rpartition("_")[2]
     files = [path.read_bytes() for path in site.client.settings.home.rglob("*") if path.is_file()]
     for text in (PASSWORD, token, secret, "hf_verysecret"):
@@ -121,39 +123,39 @@ def test_the_key_file_is_for_the_owner_only(site: Site) -> None:
     assert (site.client.settings.home / "secret.key").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_revoked_token_is_no_way_in(site: Site, boss: Person) -> None:
-    ada = hire(site, boss, "ada")
+def test_a_revoked_token_is_no_way_in(site: Site, admin: Person) -> None:
+    ada = hire(site, admin, "ada")
     (token,) = ada.get("/tokens")["items"]
     assert ada("DELETE", f"/tokens/{token['id']}").status_code == 204
     assert ada("GET", "/me").status_code == 401
 
 
-def test_a_disabled_account_is_out_at_once(site: Site, boss: Person) -> None:
-    ada = hire(site, boss, "ada")
-    boss("PATCH", "/accounts/ada", {"disabled": True})
+def test_a_disabled_account_is_out_at_once(site: Site, admin: Person) -> None:
+    ada = hire(site, admin, "ada")
+    admin("PATCH", "/accounts/ada", {"disabled": True})
     assert ada("GET", "/me").status_code == 401
     assert Person(site)("POST", "/session", {"name": "ada", "password": PASSWORD}).status_code == 403
 
 
-def test_a_token_asked_for_twice_with_one_key_is_one_token_and_sealed(site: Site, boss: Person) -> None:
+def test_a_token_asked_for_twice_with_one_key_is_one_token_and_sealed(site: Site, admin: Person) -> None:
     key = {"Idempotency-Key": "same"}
-    first = boss.post("/tokens", {"label": "x"}, headers=key)
-    second = boss.post("/tokens", {"label": "x"}, headers=key)
+    first = admin.post("/tokens", {"label": "x"}, headers=key)
+    second = admin.post("/tokens", {"label": "x"}, headers=key)
     assert first == second
-    assert len([token for token in boss.get("/tokens")["items"] if token["label"] == "x"]) == 1
+    assert len([token for token in admin.get("/tokens")["items"] if token["label"] == "x"]) == 1
     files = [path.read_bytes() for path in site.client.settings.home.rglob("mlcd.db*")]
     assert not any(first["text"].encode() in content for content in files)
 
 
-def test_a_session_cookie_is_signed_http_only_and_ends_with_the_session(site: Site, boss: Person) -> None:
+def test_a_session_cookie_is_signed_http_only_and_ends_with_the_session(site: Site, admin: Person) -> None:
     browser = Person(site)
-    answer = browser("POST", "/session", {"name": BOSS, "password": PASSWORD})
+    answer = browser("POST", "/session", {"name": ADMIN, "password": PASSWORD})
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=lax" in cookie
     kept = browser.http.cookies[COOKIE]
     csrf = {"X-CSRF-Token": answer.json()["csrf"]}
-    assert browser.get("/session")["name"] == BOSS
+    assert browser.get("/session")["name"] == ADMIN
     forged = Person(site)
     forged.http.cookies.set(COOKIE, kept[:-9] + ("a" if kept[-9] != "a" else "b") + kept[-8:])
     assert forged("GET", "/session").status_code == 401
@@ -163,9 +165,9 @@ def test_a_session_cookie_is_signed_http_only_and_ends_with_the_session(site: Si
     assert thief("GET", "/session").status_code == 401
 
 
-def test_a_new_password_ends_all_sessions(site: Site, boss: Person) -> None:
+def test_a_new_password_ends_all_sessions(site: Site, admin: Person) -> None:
     browser = Person(site)
-    csrf = {"X-CSRF-Token": browser.post("/session", {"name": BOSS, "password": PASSWORD})["csrf"]}
+    csrf = {"X-CSRF-Token": browser.post("/session", {"name": ADMIN, "password": PASSWORD})["csrf"]}
     short = browser("PUT", "/me/password", {"old": PASSWORD, "new": "short"}, headers=csrf)
     assert short.status_code == 400
     changed = browser("PUT", "/me/password", {"old": PASSWORD, "new": "another long one"}, headers=csrf)
@@ -173,9 +175,9 @@ def test_a_new_password_ends_all_sessions(site: Site, boss: Person) -> None:
     assert browser("GET", "/session").status_code == 401
 
 
-def test_a_session_changes_nothing_without_its_csrf_token(site: Site, boss: Person) -> None:
+def test_a_session_changes_nothing_without_its_csrf_token(site: Site, admin: Person) -> None:
     browser = Person(site)
-    csrf = browser.post("/session", {"name": BOSS, "password": PASSWORD})["csrf"]
+    csrf = browser.post("/session", {"name": ADMIN, "password": PASSWORD})["csrf"]
     assert browser("POST", "/tokens", {"label": "x"}).status_code == 403
     assert browser("POST", "/tokens", {"label": "x"}, headers={"X-CSRF-Token": "0" * 64}).status_code == 403
     evil = {"X-CSRF-Token": csrf, "Origin": "https://evil.example"}
@@ -183,9 +185,9 @@ def test_a_session_changes_nothing_without_its_csrf_token(site: Site, boss: Pers
     assert browser("POST", "/tokens", {"label": "x"}, headers={"X-CSRF-Token": csrf}).status_code == 201
 
 
-def test_a_viewer_sees_the_jobs_of_the_team_and_changes_nothing(site: Site, boss: Person) -> None:
-    ada, eye = hire(site, boss, "ada", team="red"), hire(site, boss, "eye", team="red", role="viewer")
-    stranger = hire(site, boss, "stranger", team="blue", role="viewer")
+def test_a_viewer_sees_the_jobs_of_the_team_and_changes_nothing(site: Site, admin: Person) -> None:
+    ada, eye = hire(site, admin, "ada", team="red"), hire(site, admin, "eye", team="red", role="viewer")
+    stranger = hire(site, admin, "stranger", team="blue", role="viewer")
     job_id = ada.post("/jobs", {"job": JOB})["id"]
     assert [line["id"] for line in eye.get("/jobs")["items"]] == [job_id]
     assert stranger.get("/jobs")["items"] == []
@@ -194,8 +196,8 @@ def test_a_viewer_sees_the_jobs_of_the_team_and_changes_nothing(site: Site, boss
     assert eye("POST", "/uploads", content=b"x").status_code == 403
 
 
-def test_a_monthly_budget_holds_before_anything_is_spent(site: Site, boss: Person) -> None:
-    ada = hire(site, boss, "ada", budget_usd=10)
+def test_a_monthly_budget_holds_before_anything_is_spent(site: Site, admin: Person) -> None:
+    ada = hire(site, admin, "ada", budget_usd=10)
     missing = ada("POST", "/jobs", {"job": JOB})
     assert missing.status_code == 402
     assert missing.json()["error"]["exit_code"] == 104
@@ -210,37 +212,37 @@ def test_a_monthly_budget_holds_before_anything_is_spent(site: Site, boss: Perso
     assert len(ada.get("/jobs")["items"]) == 2
 
 
-def test_a_team_budget_is_shared(site: Site, boss: Person) -> None:
-    ada, bob = hire(site, boss, "ada", team="red"), hire(site, boss, "bob", team="red")
-    carl = hire(site, boss, "carl", team="blue")
-    assert boss("PUT", "/teams/red", {"budget_usd": 10}).status_code == 200
+def test_a_team_budget_is_shared(site: Site, admin: Person) -> None:
+    ada, bob = hire(site, admin, "ada", team="red"), hire(site, admin, "bob", team="red")
+    carl = hire(site, admin, "carl", team="blue")
+    assert admin("PUT", "/teams/red", {"budget_usd": 10}).status_code == 200
     ada.post("/jobs", {"job": {**JOB, "budget": 8}})
     assert bob("POST", "/jobs", {"job": {**JOB, "budget": 5}}).status_code == 402
     bob.post("/jobs", {"job": {**JOB, "budget": 2}})
     carl.post("/jobs", {"job": {**JOB, "budget": 500}})
 
 
-def test_a_budget_that_shrank_stops_a_confirmation(site: Site, boss: Person) -> None:
-    ada = hire(site, boss, "ada")
+def test_a_budget_that_shrank_stops_a_confirmation(site: Site, admin: Person) -> None:
+    ada = hire(site, admin, "ada")
     job_id = ada.post("/jobs", {"job": {**JOB, "budget": 50}})["id"]
-    boss("PATCH", "/accounts/ada", {"budget_usd": 10})
+    admin("PATCH", "/accounts/ada", {"budget_usd": 10})
     assert ada("POST", f"/jobs/{job_id}/confirm").status_code == 402
 
 
-def test_what_is_done_is_in_the_audit_log_which_admins_read_in_pages(site: Site, boss: Person) -> None:
-    ada = hire(site, boss, "ada")
+def test_what_is_done_is_in_the_audit_log_which_admins_read_in_pages(site: Site, admin: Person) -> None:
+    ada = hire(site, admin, "ada")
     job_id = ada.post("/jobs", {"job": JOB})["id"]
     assert ada("GET", "/audit").status_code == 403
-    first = boss.get("/audit", params={"limit": 1})
+    first = admin.get("/audit", params={"limit": 1})
     assert (first["items"][0]["action"], first["items"][0]["thing"]) == ("submit", job_id)
-    rest = boss.get("/audit", params={"cursor": first["next"]})["items"]
+    rest = admin.get("/audit", params={"cursor": first["next"]})["items"]
     assert {"setup", "account made", "token made", "sign-in"} <= {entry["action"] for entry in rest}
 
 
 def test_a_stored_secret_is_never_read_back_and_reaches_the_job_that_names_it(
-    site: Site, boss: Person
+    site: Site, admin: Person
 ) -> None:
-    ada, bob = hire(site, boss, "ada"), hire(site, boss, "bob")
+    ada, bob = hire(site, admin, "ada"), hire(site, admin, "bob")
     assert ada("PUT", "/secrets/KEY", {"value": "s3cret"}).status_code == 204
     assert [item["name"] for item in ada.get("/secrets")["items"]] == ["KEY"]
     assert bob.get("/secrets")["items"] == []
@@ -255,8 +257,8 @@ def test_a_stored_secret_is_never_read_back_and_reaches_the_job_that_names_it(
     assert ada("POST", "/jobs", {"job": named}).status_code == 422
 
 
-def test_a_job_of_an_account_may_not_have_this_network_asked(site: Site, boss: Person) -> None:
-    ada = hire(site, boss, "webby")
+def test_a_job_of_an_account_may_not_have_this_network_asked(site: Site, admin: Person) -> None:
+    ada = hire(site, admin, "webby")
     for address in ("http://127.0.0.1:9/x", "http://169.254.169.254/latest/", "https://vault.internal/"):
         for sent in (address, {"slack": address}, [{"webhook": address}]):
             answer = ada("POST", "/jobs", {"job": {**JOB, "on_event": sent}})
@@ -284,17 +286,17 @@ def guess(site: Site, name: str, password: str, address: str) -> int:
     return 200
 
 
-def test_wrong_passwords_from_elsewhere_lock_nobody_out(site: Site, boss: Person) -> None:
-    hire(site, boss, "ada")
+def test_wrong_passwords_from_elsewhere_lock_nobody_out(site: Site, admin: Person) -> None:
+    hire(site, admin, "ada")
     codes = [guess(site, "ada", "wrong password", "203.0.113.9") for _ in range(20)]
     assert codes == [403] * FREE_GUESSES + [429] * (20 - FREE_GUESSES)
     assert guess(site, "ada", PASSWORD, "203.0.113.9") == 429
     assert guess(site, "ada", PASSWORD, "198.51.100.7") == 200
-    assert guess(site, BOSS, PASSWORD, "203.0.113.9") == 200
+    assert guess(site, ADMIN, PASSWORD, "203.0.113.9") == 200
 
 
-def test_the_addresses_of_one_ipv6_network_count_as_one(site: Site, boss: Person) -> None:
-    hire(site, boss, "ada")
+def test_the_addresses_of_one_ipv6_network_count_as_one(site: Site, admin: Person) -> None:
+    hire(site, admin, "ada")
     codes = [guess(site, "ada", "wrong password", f"2001:db8::{number}") for number in range(1, 8)]
     assert codes == [403] * FREE_GUESSES + [429] * (7 - FREE_GUESSES)
     assert guess(site, "ada", PASSWORD, "2001:db8:0:1::1") == 200

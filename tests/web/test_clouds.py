@@ -17,11 +17,11 @@ from mlcd.clouds.ray.settings import RaySettings
 from mlcd.core.accounts import Role
 from mlcd.core.run import JobState
 from mlcd.settings import Section, Settings
+from mlcd.web.auth import Actor
 from mlcd.web.clouds import may_go_on, refuse_job, runs_here
-from mlcd.web.serving import _who_runs_here
+from mlcd.web.server import _who_runs_here
 from mlcd.web.settings import ServeSettings
 from mlcd.web.site import Site
-from mlcd.web.who import Actor
 from stories import record
 from web.people import API, Person, hire, open_test_site, set_up
 
@@ -75,22 +75,22 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.fixture
-def boss(site: Site) -> Person:
+def admin(site: Site) -> Person:
     return set_up(site)
 
 
 @pytest.fixture
-def ada(site: Site, boss: Person) -> Person:
-    return hire(site, boss, "ada")
+def ada(site: Site, admin: Person) -> Person:
+    return hire(site, admin, "ada")
 
 
 def test_no_user_has_the_server_connect_to_an_address_of_theirs(
-    site: Site, boss: Person, ada: Person, trap: Trap
+    site: Site, admin: Person, ada: Person, trap: Trap
 ) -> None:
     site.client.settings = replace(
         site.client.settings, clouds=(RaySettings(address="ray://elsewhere.example:10001"),)
     )
-    eve = hire(site, boss, "eve", role="viewer")
+    eve = hire(site, admin, "eve", role="viewer")
     options = {"address": trap.address}
     for person in (ada, eve):
         asked = {"cloud": "ray", "options": options}
@@ -106,10 +106,10 @@ def test_no_user_has_the_server_connect_to_an_address_of_theirs(
     assert trap.visits == 0
 
 
-def test_a_get_takes_no_options_of_anyone(boss: Person, trap: Trap) -> None:
+def test_a_get_takes_no_options_of_anyone(admin: Person, trap: Trap) -> None:
     """An admin's browser follows links of others: what they name is not connected to."""
     options = json.dumps({"address": f"ray://{trap.address}"})
-    found = boss.get("/offers", params={"cloud": "local", "options": options})
+    found = admin.get("/offers", params={"cloud": "local", "options": options})
     assert found["items"]
     assert trap.visits == 0
 
@@ -144,7 +144,7 @@ def test_another_sites_page_does_not_ask_for_offers(tmp_path: Path, method: str)
     site.close()
 
 
-def test_users_do_not_run_programs_on_the_server_itself(site: Site, boss: Person, ada: Person) -> None:
+def test_users_do_not_run_programs_on_the_server_itself(site: Site, admin: Person, ada: Person) -> None:
     for cloud in ("local", "functions", "ray", "ec2+local", " local + ec2"):
         for path in ("/check", "/jobs"):
             answer = ada("POST", path, {"job": JOB, "cloud": cloud})
@@ -153,8 +153,8 @@ def test_users_do_not_run_programs_on_the_server_itself(site: Site, boss: Person
             assert "mlcd serve --cloud" in answer.text
     assert ada("POST", "/jobs", {"job": JOB}).status_code == 403, "the usual cloud is local"
     assert "local" not in ada.get("/about")["clouds"]
-    assert "local" in boss.get("/about")["clouds"]
-    boss.post("/jobs", {"job": JOB})
+    assert "local" in admin.get("/about")["clouds"]
+    admin.post("/jobs", {"job": JOB})
 
 
 def test_a_job_of_before_is_stopped_but_not_resumed_on_the_server_itself(site: Site, ada: Person) -> None:
@@ -194,7 +194,7 @@ def test_a_server_takes_over_only_what_its_owner_may_run_now(
     monkeypatch.setattr("mlcd.api.start_controller", lambda _settings, job: started.append(job.id))
     made = record(JobState.SEARCHING, started=True)
     for owner, cloud, options in (
-        ("boss", "local", {}),
+        ("admin", "local", {}),
         ("", "local", {}),
         ("ada", "local", {}),
         ("ada", "ec2", {}),
@@ -204,7 +204,7 @@ def test_a_server_takes_over_only_what_its_owner_may_run_now(
         name = "-".join((owner, cloud, *options))
         site.client.store.add_job(replace(made, id=name, owner=owner, cloud=cloud, cloud_options=options))
     assert site.client.revive() == 3
-    assert sorted(started) == ["-local", "ada-ec2", "boss-local"]
+    assert sorted(started) == ["-local", "ada-ec2", "admin-local"]
     ada.get("/jobs/ada-local")
     assert "ada-local" not in started, "a look at it does not start it either"
     ada.post("/jobs/ada-local/stop")
@@ -213,31 +213,31 @@ def test_a_server_takes_over_only_what_its_owner_may_run_now(
 
 def test_a_server_that_names_local_lets_users_run_there(tmp_path: Path) -> None:
     site = open_test_site(tmp_path / "home", clouds=("local",))
-    boss = set_up(site)
-    ada = hire(site, boss, "ada")
+    admin = set_up(site)
+    ada = hire(site, admin, "ada")
     ada.post("/jobs", {"job": JOB})
     assert ada("POST", "/jobs", {"job": JOB, "cloud": "functions"}).status_code == 400
     site.close()
 
 
-def test_models_of_users_are_not_run_on_the_server_itself(site: Site, boss: Person, ada: Person) -> None:
-    for owner in ("ada", "boss"):
+def test_models_of_users_are_not_run_on_the_server_itself(site: Site, admin: Person, ada: Person) -> None:
+    for owner in ("ada", "admin"):
         made = record(JobState.SUCCEEDED, owner=owner, ended_at=1.0)
         site.client.store.add_job(replace(made, id=f"of-{owner}"))
         folder = site.client.settings.jobs / f"of-{owner}" / "model"
         folder.mkdir(parents=True)
         (folder / "predict.py").write_text("def predict(inputs):\n    return inputs\n")
-    for person in (ada, boss):
+    for person in (ada, admin):
         assert person("POST", "/models/of-ada/predict", {"inputs": [1]}).status_code == 403
         assert person("GET", "/models/of-ada/predict").status_code == 403
-    assert boss.post("/models/of-boss/predict", {"inputs": [1]}) == {"outputs": [1]}
+    assert admin.post("/models/of-admin/predict", {"inputs": [1]}) == {"outputs": [1]}
 
 
-def test_the_page_of_a_new_job_says_what_is_not_theirs_to_use(ada: Person, boss: Person) -> None:
+def test_the_page_of_a_new_job_says_what_is_not_theirs_to_use(ada: Person, admin: Person) -> None:
     shown = ada.http.get("/new").text
     assert "only admins may use the cloud <code>local</code>" in shown
     assert "<option>local</option>" not in shown
-    assert "only admins may use" not in boss.http.get("/new").text
+    assert "only admins may use" not in admin.http.get("/new").text
 
 
 @pytest.mark.parametrize(
@@ -273,9 +273,9 @@ def test_an_emulated_ec2_is_this_computer(
 
 
 @pytest.mark.parametrize("path", ["/offers", "/check", "/jobs"])
-def test_several_clouds_together_are_no_cloud_of_that_name(boss: Person, path: str) -> None:
+def test_several_clouds_together_are_no_cloud_of_that_name(admin: Person, path: str) -> None:
     sent = {"cloud": "together"} if path == "/offers" else {"job": JOB, "cloud": "together"}
-    answer = boss("POST", path, sent)
+    answer = admin("POST", path, sent)
     assert answer.status_code == 404
     assert "No cloud is called 'together'" in answer.text
 

@@ -57,12 +57,12 @@ def _streams_look_up_often(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     site = open_test_site(tmp_path_factory.mktemp("isolation") / "home")
-    boss = set_up(site)
-    ada = hire(site, boss, "ada", team="red")
+    admin = set_up(site)
+    ada = hire(site, admin, "ada", team="red")
     others = {
-        "bob": hire(site, boss, "bob"),
-        "a teammate": hire(site, boss, "cleo", team="red"),
-        "a viewer of another team": hire(site, boss, "eye", role="viewer"),
+        "bob": hire(site, admin, "bob"),
+        "a teammate": hire(site, admin, "cleo", team="red"),
+        "a viewer of another team": hire(site, admin, "eye", role="viewer"),
     }
     yield World(site, ada, others, _plant(site, ada))
     site.close()

@@ -125,10 +125,10 @@ def test_an_upload_cut_off_leaves_nothing_and_can_be_sent_again(server: Server) 
     connection.close()
     server.start()
     client = RemoteClient(server.url)
-    assert "cut.zip" not in [item["name"] for item in client.wire.get("/uploads")["items"]]
-    sent = client.wire.send("/uploads", io.BytesIO(content), name="cut.zip")
+    assert "cut.zip" not in [item["name"] for item in client.connection.get("/uploads")["items"]]
+    sent = client.connection.send("/uploads", io.BytesIO(content), name="cut.zip")
     assert sent["contents"]["scripts"] == ["train.py"]
-    assert [item["name"] for item in client.wire.get("/uploads")["items"]].count("cut.zip") == 1
+    assert [item["name"] for item in client.connection.get("/uploads")["items"]].count("cut.zip") == 1
 
 
 def test_a_server_told_to_end_sends_readers_home_and_ends_in_order(
@@ -138,7 +138,7 @@ def test_a_server_told_to_end_sends_readers_home_and_ends_in_order(
     job_id = client.submit(client.load({**job, "name": "followed"}))
     seen: list[bytes] = []
     reader = threading.Thread(
-        target=lambda: seen.extend(client.wire.pieces(f"/jobs/{job_id}/stream")), daemon=True
+        target=lambda: seen.extend(client.connection.pieces(f"/jobs/{job_id}/stream")), daemon=True
     )
     reader.start()
     time.sleep(1.0)

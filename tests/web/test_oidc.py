@@ -64,7 +64,7 @@ def test_a_name_that_is_taken_stays_with_who_has_it(
     site: Site, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_up(site)
-    monkeypatch.setattr(issuer, "changes", {"preferred_username": "Boss"})
+    monkeypatch.setattr(issuer, "changes", {"preferred_username": "Admin"})
     person = Person(site)
     assert issuer.sign_in(person).status_code == 400
     assert person("GET", "/session").status_code == 401

@@ -22,7 +22,7 @@ from mlcd.web.pages.job_keys import form_keys
 from mlcd.web.pages.rendering import html, part, price_age, size
 from mlcd.web.sessions import inside
 from mlcd.web.site import Site
-from web.people import BOSS, PASSWORD, Person, hire, open_test_site, set_up
+from web.people import ADMIN, PASSWORD, Person, hire, open_test_site, set_up
 
 PAGE = {"Accept": "text/html"}
 
@@ -50,11 +50,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def boss(site: Site) -> Person:
+def admin(site: Site) -> Person:
     return set_up(site)
 
 
-def test_whoever_has_not_signed_in_is_sent_to_where_one_does(site: Site, boss: Person) -> None:
+def test_whoever_has_not_signed_in_is_sent_to_where_one_does(site: Site, admin: Person) -> None:
     answer = Person(site).http.get("/offers", headers=PAGE, follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (303, "/login?next=/offers")
     assert Person(site).http.get("/api/v1/offers", headers=PAGE).status_code == 401
@@ -68,49 +68,49 @@ def test_without_any_account_one_is_sent_to_make_the_first(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("path", ["/jobs", "/new", "/models", "/offers", "/history", "/team"])
-def test_every_page_is_whole_and_runs_nothing_but_our_own_files(site: Site, boss: Person, path: str) -> None:
-    answer = boss.http.get(path, headers=PAGE)
+def test_every_page_is_whole_and_runs_nothing_but_our_own_files(site: Site, admin: Person, path: str) -> None:
+    answer = admin.http.get(path, headers=PAGE)
     assert answer.status_code == 200
     assert answer.text.rstrip().endswith("</html>")
     assert "'unsafe" not in answer.headers["content-security-policy"]
     assert not re.search(r"<script(?![^>]* src=)|<style|\sstyle=|\son\w+=", answer.text)
     for address in re.findall(r'(?:src|href)="(/static/[^"]+)"', answer.text):
-        assert boss.http.get(address).status_code == 200, address
+        assert admin.http.get(address).status_code == 200, address
 
 
-def test_an_error_of_a_page_is_a_page_and_of_the_api_is_data(site: Site, boss: Person) -> None:
-    page = boss.http.get("/jobs/<b>nothing", headers=PAGE)
+def test_an_error_of_a_page_is_a_page_and_of_the_api_is_data(site: Site, admin: Person) -> None:
+    page = admin.http.get("/jobs/<b>nothing", headers=PAGE)
     assert page.status_code == 404
     assert "&lt;b&gt;nothing" in page.text
-    assert boss.http.get("/api/v1/jobs/nothing", headers=PAGE).json()["error"]["type"] == "NotFoundError"
-    assert boss.http.get("/no/such/page", headers=PAGE).status_code == 404
-    assert boss.http.get("/jobs?state=sleeping", headers=PAGE).status_code == 422
+    assert admin.http.get("/api/v1/jobs/nothing", headers=PAGE).json()["error"]["type"] == "NotFoundError"
+    assert admin.http.get("/no/such/page", headers=PAGE).status_code == 404
+    assert admin.http.get("/jobs?state=sleeping", headers=PAGE).status_code == 422
 
 
-def test_viewers_get_no_form_for_a_new_job_and_users_no_list_of_people(site: Site, boss: Person) -> None:
-    viewer, user = hire(site, boss, "eye", role="viewer"), hire(site, boss, "ada")
+def test_viewers_get_no_form_for_a_new_job_and_users_no_list_of_people(site: Site, admin: Person) -> None:
+    viewer, user = hire(site, admin, "eye", role="viewer"), hire(site, admin, "ada")
     assert viewer.http.get("/new", headers=PAGE).status_code == 403
     assert "New job" not in viewer.http.get("/jobs", headers=PAGE).text
     assert "Audit log" not in user.http.get("/team", headers=PAGE).text
-    assert "Audit log" in boss.http.get("/team", headers=PAGE).text
+    assert "Audit log" in admin.http.get("/team", headers=PAGE).text
 
 
-def test_a_page_carries_the_token_that_its_session_needs(site: Site, boss: Person) -> None:
+def test_a_page_carries_the_token_that_its_session_needs(site: Site, admin: Person) -> None:
     browser = Person(site)
-    csrf = browser.post("/session", {"name": BOSS, "password": PASSWORD})["csrf"]
+    csrf = browser.post("/session", {"name": ADMIN, "password": PASSWORD})["csrf"]
     assert f'<meta name="csrf" content="{csrf}">' in browser.http.get("/jobs", headers=PAGE).text
 
 
-def test_a_job_file_with_a_mistake_names_its_line(boss: Person) -> None:
-    answer = boss.http.post("/new/read", json={"text": "run: x\nwork: ["})
+def test_a_job_file_with_a_mistake_names_its_line(admin: Person) -> None:
+    answer = admin.http.post("/new/read", json={"text": "run: x\nwork: ["})
     assert answer.status_code == 400
     assert "line" in answer.json()["error"]["message"]
-    assert boss.http.post("/new/read", json={"text": "run: x"}).json() == {"job": {"run": "x"}}
+    assert admin.http.post("/new/read", json={"text": "run: x"}).json() == {"job": {"run": "x"}}
     assert read_keys("  ") == {}
 
 
-def test_the_form_shows_what_the_definition_says_of_every_key(boss: Person) -> None:
-    page = unescape(boss.http.get("/new", headers=PAGE).text)
+def test_the_form_shows_what_the_definition_says_of_every_key(admin: Person) -> None:
+    page = unescape(admin.http.get("/new", headers=PAGE).text)
     by_other_words = {"file_mounts", "work.samples", "work.epochs", "work.until.direction"}
     missing = [key.name for key in form_keys().values() if key.meaning not in page]
     assert set(missing) <= by_other_words
@@ -118,21 +118,21 @@ def test_the_form_shows_what_the_definition_says_of_every_key(boss: Person) -> N
     assert all(f"<option>{aim.value}</option>" in page for aim in Aim)
 
 
-def test_an_example_is_the_same_upload_every_time(boss: Person) -> None:
-    first, second = (boss.http.post("/new/examples/digits").json() for _ in range(2))
+def test_an_example_is_the_same_upload_every_time(admin: Person) -> None:
+    first, second = (admin.http.post("/new/examples/digits").json() for _ in range(2))
     assert first["upload"]["id"] == second["upload"]["id"]
     assert "workdir" not in first["job"]
     assert "train.py" in first["contents"]["scripts"]
-    assert boss.http.post("/new/examples/none").status_code == 404
+    assert admin.http.post("/new/examples/none").status_code == 404
     assert {one.name for one in examples()} >= {"digits"}
     assert example("digits").job()["name"] == "digits"
 
 
-def test_files_are_kept_by_browsers_and_change_their_address_with_their_content(boss: Person) -> None:
-    answer = boss.http.get(f"/static/{VERSION}/app.js")
+def test_files_are_kept_by_browsers_and_change_their_address_with_their_content(admin: Person) -> None:
+    answer = admin.http.get(f"/static/{VERSION}/app.js")
     assert "immutable" in answer.headers["cache-control"]
-    assert boss.http.get("/static/another/app.js").status_code == 404
-    assert boss.http.get("/favicon.ico").headers["content-type"] == "image/svg+xml"
+    assert admin.http.get("/static/another/app.js").status_code == 404
+    assert admin.http.get("/favicon.ico").headers["content-type"] == "image/svg+xml"
 
 
 @pytest.mark.parametrize("address", ["//evil.org", "https://evil.org", "/\\evil.org", "", "jobs", "/a\nb"])

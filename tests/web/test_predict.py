@@ -39,8 +39,8 @@ class Team:
 def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     site = open_test_site(tmp_path_factory.mktemp("predict") / "home")
     site.client.settings = replace(site.client.settings, predict=PredictSettings(request_seconds=2.0))
-    boss = set_up(site)
-    ann, bob = hire(site, boss, "ann"), hire(site, boss, "bob")
+    admin = set_up(site)
+    ann, bob = hire(site, admin, "ann"), hire(site, admin, "bob")
     add_job(site, "double", "ann", PROGRAM)
     add_job(site, "bare", "ann", None)
     yield Team(site, ann, bob)

@@ -27,7 +27,7 @@ def server(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.mark.slow
 def test_workers_share_sessions_keys_and_budgets(server: Server, postgres: str) -> None:  # noqa: F811
-    first = {"name": "boss", "password": PASSWORD, "setup_token": server.setup_token()}
+    first = {"name": "admin", "password": PASSWORD, "setup_token": server.setup_token()}
     status, headers, session = _post(server, "/setup", first, {})
     assert status == 200, session
     cookie = {"Cookie": headers["set-cookie"].partition(";")[0], "X-CSRF-Token": session["csrf"]}
@@ -48,7 +48,7 @@ def test_workers_share_sessions_keys_and_budgets(server: Server, postgres: str) 
     )
     assert len(_get(server, "/jobs", token)["items"]) == 4
     with closing(open_store(postgres)) as store:
-        kept = store.accounts.password("boss")
+        kept = store.accounts.password("admin")
     assert kept.startswith("$argon2id$v=19$m=65536,t=3,"), "slow on purpose, unlike in tests without a server"
 
 

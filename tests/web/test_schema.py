@@ -32,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.mark.slow
 def test_no_request_makes_the_server_fail(site: Site) -> None:
     schema = schemathesis.openapi.from_asgi("/api/v1/openapi.json", create_app(site))
-    token = sign_in_for_token(site, "boss")
+    token = sign_in_for_token(site, "admin")
     operations = [found.ok() for found in schema.get_all_operations()]
     assert len(operations) > 30
     for operation in operations:

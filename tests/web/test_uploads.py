@@ -20,7 +20,7 @@ from httpx import Request, Response
 from starlette import formparsers
 
 from mlcd.errors import TooManyRequestsError
-from mlcd.web import unpacking, uploads
+from mlcd.web import archives, uploads
 from mlcd.web.site import Site
 from web.people import Person, hire, open_test_site, set_up
 
@@ -41,8 +41,8 @@ class Team:
 @pytest.fixture
 def team(tmp_path: Path) -> Iterator[Team]:
     site = open_test_site(tmp_path / "home", upload_bytes=300_000, upload_quota_bytes=400_000)
-    boss = set_up(site)
-    yield Team(site, hire(site, boss, "ada"), hire(site, boss, "bob"))
+    admin = set_up(site)
+    yield Team(site, hire(site, admin, "ada"), hire(site, admin, "bob"))
     site.close()
 
 
@@ -234,7 +234,7 @@ def test_a_full_disk_is_told_and_nothing_stays(
 
     with monkeypatch.context() as patched:
         patched.setattr(
-            *((uploads, "_sync", no_room) if where == "sync" else (unpacking, "write_entry", no_room))
+            *((uploads, "_sync", no_room) if where == "sync" else (archives, "write_entry", no_room))
         )
         answer = team.ada("POST", "/uploads", content=zeros(10), params={"name": "code.zip"})
     assert answer.status_code == 507

@@ -9,8 +9,8 @@ import typer
 from rich.table import Table
 
 from mlcd.cli import options as given
-from mlcd.cli.door import client_of
 from mlcd.cli.screen import note, printable, show, show_json
+from mlcd.cli.session import get_client
 from mlcd.cli.tables import table
 from mlcd.core.units import show_duration, show_usd
 from mlcd.reporting.curve import Curve, read_price
@@ -35,7 +35,7 @@ def curves(
         mlcd curves digits-3f2a1c
         mlcd curves digits-3f2a1c --all --price vcpu-gib:0.03,0.004 --json
     """
-    curve = client_of(context).curve(job, read_price(price))
+    curve = get_client(context).curve(job, read_price(price))
     if json:
         show_json(curve)
     elif not curve.points:

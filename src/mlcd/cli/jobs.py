@@ -11,9 +11,9 @@ from rich.text import Text
 
 from mlcd.cli import options as given
 from mlcd.cli.displays import probe_words, training_picture, training_share
-from mlcd.cli.door import client_of, exit_code
-from mlcd.cli.following import Following, ending, facts, what_next
+from mlcd.cli.follow import JobFollower, ending, facts, what_next
 from mlcd.cli.screen import interactive, lines, note, printable, show, show_json, show_json_line
+from mlcd.cli.session import exit_code, get_client
 from mlcd.cli.tables import bill_table, jobs_table, plan_lines, state_text, totals, trials_lines
 from mlcd.cli.training import carry_out
 from mlcd.core.run import JobState
@@ -45,7 +45,7 @@ def status(
         mlcd status digits-3f2a1c --json
         mlcd status digits-3f2a1c --exit-code
     """
-    client = client_of(context)
+    client = get_client(context)
     if job is None:
         views = client.views()
         _show_all(views) if not json else show_json(views)
@@ -76,7 +76,7 @@ def logs(
         mlcd logs digits-3f2a1c --node 1
     """
     try:
-        for line in client_of(context).logs(job, follow=follow, node=node, task=task):
+        for line in get_client(context).logs(job, follow=follow, node=node, task=task):
             if json:
                 show_json_line({"line": line})
             else:
@@ -104,7 +104,7 @@ def move(
         mlcd move digits-3f2a1c --nodes 2
         mlcd move digits-3f2a1c --batch-size 128
     """
-    client = client_of(context)
+    client = get_client(context)
     before = client.view(job)
     lost = stopping_loses(before) if before.record.state is JobState.TRAINING else ""
     _ask_first(f"It is stopped here to go on there. {lost}" if lost else "", "Move it?", yes)
@@ -130,7 +130,7 @@ def stop(
 
         mlcd stop digits-3f2a1c
     """
-    client = client_of(context)
+    client = get_client(context)
     _ask_first(stopping_loses(client.view(job)), "Stop it?", yes)
     view = client.stop(job)
     if wait:
@@ -161,7 +161,7 @@ def resume(
         mlcd resume digits-3f2a1c --yes
         mlcd resume digits-3f2a1c --budget 30
     """
-    client = client_of(context)
+    client = get_client(context)
     told = max((event.number for event in client.events(job)), default=0)
     view = client.resume(job, budget_usd=budget, deadline=deadline)
     if yes:
@@ -172,7 +172,7 @@ def resume(
         show_json(view) if json else show(f"{words}.", *what_next(view))
         return
     accepted = view.record.plan is not None and view.record.confirmed  # then it was told before
-    following = Following(client, view.record.id, as_json=json, after=told, plan_told=accepted)
+    following = JobFollower(client, view.record.id, as_json=json, after=told, plan_told=accepted)
     raise typer.Exit(carry_out(client, following))
 
 
@@ -191,7 +191,7 @@ def report(
         mlcd report digits-3f2a1c -o report.html
         mlcd report digits-3f2a1c --json
     """
-    client = client_of(context)
+    client = get_client(context)
     if json:
         show_json(client.story(job))
     if not json or output is not None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mlcd.cli import options as given
-from mlcd.cli.door import client_of, tell_error
 from mlcd.cli.screen import interactive, lines, note, show, show_json
+from mlcd.cli.session import get_client, print_error
 from mlcd.cli.tables import check_table, findings_table, offers_table, strays_table
 from mlcd.clouds.accounts import check_cloud, is_cloud, listed_offers
 from mlcd.core.goal import Goal
@@ -70,7 +70,7 @@ def offers(
     if prices is not None:
         found = listed_offers(read_settings(), prices, where.cloud or "")
     else:
-        found = client_of(context).offers(where.cloud, where.options)
+        found = get_client(context).offers(where.cloud, where.options)
     kept = [offer for offer in found if offer.instance.gpus >= gpus and _affordable(offer, max_price)]
     kept.sort(key=_ORDERS[sort])
     if json:
@@ -102,7 +102,7 @@ def check(
     if not job.exists() and is_cloud(str(job)):
         _check_cloud(str(job), json)
         return
-    client = client_of(context)
+    client = get_client(context)
     where = given.place(cloud, trace, workload, None)
     loaded = client.load(job, envs=given.variables(env), secrets=given.secrets(secret))
     found = client.check(loaded, cloud=where.cloud, cloud_options=where.options)
@@ -133,7 +133,7 @@ def sweep(
         mlcd sweep
         mlcd sweep --yes
     """
-    client = client_of(context)
+    client = get_client(context)
     strays, problem = _swept(client, yes, others)
     if not json:
         if strays or problem is None:
@@ -146,7 +146,7 @@ def sweep(
     else:
         show_json(strays)
     if problem is not None:
-        raise typer.Exit(tell_error(problem))
+        raise typer.Exit(print_error(problem))
 
 
 def _swept(client: Client, end: bool, others: bool) -> tuple[list[Stray], IncompleteSweepError | None]:

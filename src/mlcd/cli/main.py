@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mlcd import __version__
-from mlcd.cli import curves, jobs, machines, predicting, service, training
-from mlcd.cli.door import tell_crash, tell_error
+from mlcd.cli import curves, jobs, machines, predict, service, training
 from mlcd.cli.plugins import PluginGroup
 from mlcd.cli.screen import show, show_json
+from mlcd.cli.session import print_crash, print_error
 from mlcd.errors import MlcdError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _PANELS = {
     "Look": (jobs.status, jobs.logs, jobs.report, curves.curves),
     "Steer": (jobs.stop, jobs.resume, jobs.move),
     "Machines": (machines.offers, machines.check, machines.sweep),
-    "Share": (service.serve, service.login, service.model, predicting.predict),
+    "Share": (service.serve, service.login, service.model, predict.predict),
 }
 for _panel, _commands in _PANELS.items():
     for _command in _commands:
@@ -78,9 +78,9 @@ def main(arguments: Sequence[str] | None = None, client: Client | None = None) -
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except MlcdError as error:
-        return tell_error(error, as_json=as_json)
+        return print_error(error, as_json=as_json)
     except Exception as error:  # the last door: whatever it is, the user gets one line and the trace a file
-        return tell_crash(error, as_json=as_json)
+        return print_crash(error, as_json=as_json)
     return 0
 
 

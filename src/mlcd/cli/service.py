@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from mlcd.cli import options as given
-from mlcd.cli.door import client_of
 from mlcd.cli.screen import note, show, show_json
+from mlcd.cli.session import get_client
 from mlcd.errors import MissingExtraError, UserError
 from mlcd.settings import read_settings
 
@@ -71,8 +71,8 @@ def serve(
     """
     settings = read_settings()
     try:
-        from mlcd.web.serving import serve as serve_site
-        from mlcd.web.starting import serve_settings
+        from mlcd.web.server import serve as serve_site
+        from mlcd.web.server import serve_settings
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"Serving needs the package {error.name}, which is not installed.", "pip install 'mlcd[serve]'"
@@ -109,14 +109,14 @@ def login(
 
         mlcd login https://mlcd.example.org
     """
-    from mlcd.remote import RemoteClient, keep_token
+    from mlcd.remote import RemoteClient, save_token
 
     asks = sys.stdin.isatty()
     token = (typer.prompt("API token", hide_input=True, err=True) if asks else sys.stdin.readline()).strip()
     if not token:
         raise UserError("That was no token.")
-    who = RemoteClient(url, token).wire.get("/session")
-    keep_token(read_settings().home, url, token)
+    who = RemoteClient(url, token).connection.get("/session")
+    save_token(read_settings().home, url, token)
     show_json({"server": url, "name": who["name"]}) if json else show(
         f"Signed in as {who['name'] or 'anyone'}."
     )
@@ -134,7 +134,7 @@ def model(
 
         mlcd model digits-3f2a1c -o model.zip
     """
-    client = client_of(context)
+    client = get_client(context)
     path = output or Path(f"{client.view(job).record.id}.zip")
     fresh = path.with_name(f".{path.name}.part")
     try:

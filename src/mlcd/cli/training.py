@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mlcd.cli import options as given
-from mlcd.cli.door import client_of
-from mlcd.cli.following import Following, what_next
+from mlcd.cli.follow import JobFollower, what_next
 from mlcd.cli.screen import note, show, show_json
+from mlcd.cli.session import get_client
 from mlcd.core.run import JobState
 from mlcd.core.view import JobView
 
@@ -54,7 +54,7 @@ def plan(
         mlcd plan job.yaml --budget 20
         mlcd plan job.yaml --trace trace.csv --workload bert --explain
     """
-    client = client_of(context)
+    client = get_client(context)
     changes = given.overrides(
         goal=goal,
         deadline=deadline,
@@ -67,7 +67,7 @@ def plan(
     )
     job_id = _submit(client, job, given.place(cloud, trace, workload, noise), env, secret, changes)
     client.start(job_id)
-    following = Following(client, job_id, as_json=json, json_lines=json_lines, explain=explain)
+    following = JobFollower(client, job_id, as_json=json, json_lines=json_lines, explain=explain)
     view = following.until_rest()
     code = following.finish(view)
     raise typer.Exit(0 if view.record.state is JobState.PLANNED else code)
@@ -108,7 +108,7 @@ def run(
         mlcd run job.yaml --yes --deadline 6h --goal cheapest
         mlcd run job.yaml --yes --detach --secret HF_TOKEN
     """
-    client = client_of(context)
+    client = get_client(context)
     changes = given.overrides(
         goal=goal,
         deadline=deadline,
@@ -124,13 +124,13 @@ def run(
         client.confirm(job_id)
     client.start(job_id)
     if detach:
-        _tell_started(client.view(job_id), as_json=json or json_lines)
+        _print_started(client.view(job_id), as_json=json or json_lines)
         return
-    following = Following(client, job_id, as_json=json, json_lines=json_lines, explain=explain)
+    following = JobFollower(client, job_id, as_json=json, json_lines=json_lines, explain=explain)
     raise typer.Exit(carry_out(client, following))
 
 
-def carry_out(client: Client, following: Following) -> int:
+def carry_out(client: Client, following: JobFollower) -> int:
     """Follow the job through plan, question and training; gives the exit code."""
     view = following.until_rest()
     waits = view.record.state is JobState.PLANNED and not view.record.confirmed
@@ -156,7 +156,7 @@ def _submit(
     return job_id
 
 
-def _tell_started(view: JobView, *, as_json: bool) -> None:
+def _print_started(view: JobView, *, as_json: bool) -> None:
     if as_json:
         show_json(view)
         return

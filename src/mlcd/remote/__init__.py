@@ -7,6 +7,6 @@ job_id = client.submit(client.load("job.yaml"))      # the job's folder is sent 
 from __future__ import annotations
 
 from mlcd.remote.client import RemoteClient
-from mlcd.remote.tokens import keep_token, kept_token
+from mlcd.remote.tokens import load_token, save_token
 
-__all__ = ["RemoteClient", "keep_token", "kept_token"]
+__all__ = ["RemoteClient", "load_token", "save_token"]

@@ -22,8 +22,8 @@ from mlcd.core.serial import from_data
 from mlcd.core.view import Check, IncompleteSweepError, JobStory, JobView, Stray, SweepProblem
 from mlcd.errors import NotFoundError
 from mlcd.forecast.curves import Price
-from mlcd.remote.sending import send_folder, send_path
-from mlcd.remote.wire import Wire
+from mlcd.remote.connection import Connection
+from mlcd.remote.upload import upload_folder, upload_path
 from mlcd.reporting.curve import Curve, curve_of
 
 FOLLOW_SECONDS = 0.5
@@ -33,12 +33,12 @@ class RemoteClient:
     """mlcd on a server: every verb of Client."""
 
     def __init__(self, url: str, token: str = "") -> None:
-        self.wire = Wire(url, token)
+        self.connection = Connection(url, token)
 
     @cached_property
     def about(self) -> dict[str, Any]:
         """What the server is and knows."""
-        return dict(self.wire.get("/about"))
+        return dict(self.connection.get("/about"))
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -71,7 +71,7 @@ class RemoteClient:
             if key not in ("workdir", "file_mounts")
         }
         sent = self._submission(loaded, job, cloud, cloud_options)
-        found = from_data(Check, self.wire.post("/check", sent))
+        found = from_data(Check, self.connection.post("/check", sent))
         return replace(found, job=loaded.job, notices=loaded.notices)
 
     def submit(
@@ -81,20 +81,20 @@ class RemoteClient:
         job = job_to_dict(loaded.job)
         workdir, mounts = job.pop("workdir", ""), job.pop("file_mounts", {})
         job["file_mounts"] = {
-            where: path if path.startswith("s3://") else send_path(self.wire, Path(path))
+            where: path if path.startswith("s3://") else upload_path(self.connection, Path(path))
             for where, path in mounts.items()
         }
         sent = self._submission(loaded, job, cloud, cloud_options)
-        sent["code"] = send_folder(self.wire, Path(workdir)) if workdir else None
-        return str(self.wire.post("/jobs", sent)["id"])
+        sent["code"] = upload_folder(self.connection, Path(workdir)) if workdir else None
+        return str(self.connection.post("/jobs", sent)["id"])
 
     def start(self, job_id: str) -> None:
         """Have a controller on the server take the job as far as it goes."""
-        self.wire.post(f"/jobs/{job_id}/start", None)
+        self.connection.post(f"/jobs/{job_id}/start", None)
 
     def confirm(self, job_id: str) -> None:
         """Accept the plan, now or ahead of it: the training may cost money."""
-        self.wire.post(f"/jobs/{job_id}/confirm", None)
+        self.connection.post(f"/jobs/{job_id}/confirm", None)
 
     def follow(self, job_id: str) -> Iterator[JobView]:
         """Snapshots until the job rests."""
@@ -107,7 +107,7 @@ class RemoteClient:
 
     def view(self, job_id: str) -> JobView:
         """How a job stands."""
-        return self._view(self.wire.get(f"/jobs/{job_id}"))
+        return self._view(self.connection.get(f"/jobs/{job_id}"))
 
     def views(self) -> list[JobView]:
         """All jobs, newest first."""
@@ -123,12 +123,12 @@ class RemoteClient:
     ) -> Page[JobLine]:
         """A page of the list of jobs, newest first."""
         state = None if states is None else [each.value for each in states]
-        found = self.wire.get("/jobs", state=state, q=words, cursor=cursor, limit=limit)
+        found = self.connection.get("/jobs", state=state, q=words, cursor=cursor, limit=limit)
         return Page([from_data(JobLine, item) for item in found["items"]], found["next"])
 
     def story(self, job_id: str) -> JobStory:
         """A job with all that a report tells of it."""
-        story = from_data(JobStory, self.wire.get(f"/jobs/{job_id}/story"))
+        story = from_data(JobStory, self.connection.get(f"/jobs/{job_id}/story"))
         return replace(story, view=self._here(story.view))
 
     def events(self, job_id: str, after: int = 0) -> list[Event]:
@@ -136,7 +136,7 @@ class RemoteClient:
         found: list[Event] = []
         place: int | None = after
         while place is not None:
-            page = self.wire.get(f"/jobs/{job_id}/events", after=place, limit=500)
+            page = self.connection.get(f"/jobs/{job_id}/events", after=place, limit=500)
             found += [from_data(Event, item) for item in page["items"]]
             place = None if page["next"] is None else int(page["next"])
         return found
@@ -156,16 +156,18 @@ class RemoteClient:
 
     def log_page(self, job_id: str, *, after: int = 0, node: int = 0, task: str | None = None) -> LogPage:
         """Whole lines of a task's log from a place on."""
-        return from_data(LogPage, self.wire.get(f"/jobs/{job_id}/logs", after=after, node=node, task=task))
+        return from_data(
+            LogPage, self.connection.get(f"/jobs/{job_id}/logs", after=after, node=node, task=task)
+        )
 
     def stop(self, job_id: str) -> JobView:
         """Ask the job to stop with a checkpoint."""
-        return self._view(self.wire.post(f"/jobs/{job_id}/stop", None))
+        return self._view(self.connection.post(f"/jobs/{job_id}/stop", None))
 
     def resume(self, job_id: str, *, budget_usd: float | None = None, deadline: str | None = None) -> JobView:
         """Go on where the job stopped, with new limits if given; of a job at work, only the limits change."""
         limits = {"budget_usd": budget_usd, "deadline": deadline}
-        return self._view(self.wire.post(f"/jobs/{job_id}/resume", limits))
+        return self._view(self.connection.post(f"/jobs/{job_id}/resume", limits))
 
     def move(
         self,
@@ -177,7 +179,7 @@ class RemoteClient:
     ) -> JobView:
         """Have a training go on elsewhere, through its checkpoint."""
         place = {"instance": instance, "nodes": nodes, "batch_size": batch_size}
-        return self._view(self.wire.post(f"/jobs/{job_id}/move", place))
+        return self._view(self.connection.post(f"/jobs/{job_id}/move", place))
 
     def curve(self, job_id: str, price: Price | None = None) -> Curve:
         """Time against cost over the job's deployments, with the Pareto front and its knee."""
@@ -185,7 +187,7 @@ class RemoteClient:
 
     def report(self, job_id: str, path: Path | None = None) -> Path:
         """Write one self-contained HTML file that tells the job's story."""
-        page = self.wire.text(f"/jobs/{job_id}/report")
+        page = self.connection.text(f"/jobs/{job_id}/report")
         path = path or Path(f"mlcd-report-{self.view(job_id).record.id}.html")
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
@@ -195,29 +197,31 @@ class RemoteClient:
 
     def model(self, job_id: str) -> Iterator[bytes]:
         """What the training handed back, as a zip file in pieces."""
-        return self.wire.pieces(f"/jobs/{job_id}/model")
+        return self.connection.pieces(f"/jobs/{job_id}/model")
 
     def predict(self, job_id: str, inputs: Any, *, dtype: str = "float32") -> Any:
         """What the job's model makes of the inputs."""
-        return self.wire.post(f"/models/{job_id}/predict", {"inputs": inputs, "dtype": dtype})["outputs"]
+        return self.connection.post(f"/models/{job_id}/predict", {"inputs": inputs, "dtype": dtype})[
+            "outputs"
+        ]
 
     def lessons(self, *, cursor: str | None = None, limit: int = 50) -> Page[Lesson]:
         """What earlier jobs tried and learnt, newest first."""
-        found = self.wire.get("/history", cursor=cursor, limit=limit)
+        found = self.connection.get("/history", cursor=cursor, limit=limit)
         return Page([from_data(Lesson, item) for item in found["items"]], found["next"])
 
     def offers(self, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None) -> list[Offer]:
         """What a cloud sells now."""
         options = self._options(cloud_options)
         if options:
-            found = self.wire.post("/offers", {"cloud": cloud, "options": options})
+            found = self.connection.post("/offers", {"cloud": cloud, "options": options})
         else:
-            found = self.wire.get("/offers", cloud=cloud)
+            found = self.connection.get("/offers", cloud=cloud)
         return [from_data(Offer, item) for item in found["items"]]
 
     def sweep(self, *, end: bool = False, others: bool = False) -> list[Stray]:
         """What costs money and belongs to no job at work; ended if asked for, what others look after too if `others`."""
-        found = self.wire.post("/sweep", {"end": end, "others": others})
+        found = self.connection.post("/sweep", {"end": end, "others": others})
         strays = [from_data(Stray, item) for item in found["items"]]
         if found["problems"]:
             raise IncompleteSweepError(strays, [from_data(SweepProblem, item) for item in found["problems"]])
@@ -237,7 +241,7 @@ class RemoteClient:
         """The options with what was sent in the place of paths."""
         given = dict(options or {})
         if "trace" in given:
-            given["trace"] = send_path(self.wire, Path(given["trace"]).expanduser().absolute())
+            given["trace"] = upload_path(self.connection, Path(given["trace"]).expanduser().absolute())
         return given
 
     def _first_page(self, job_id: str, follow: bool, node: int, task: str | None) -> LogPage:
@@ -253,7 +257,7 @@ class RemoteClient:
     def _pages(self, path: str, **query: Any) -> Iterator[Any]:
         cursor = None
         while True:
-            page = self.wire.get(path, cursor=cursor, **query)
+            page = self.connection.get(path, cursor=cursor, **query)
             yield from page["items"]
             cursor = page["next"]
             if cursor is None:
@@ -265,5 +269,7 @@ class RemoteClient:
     def _here(self, view: JobView) -> JobView:
         """The view with an address in the place of the server's folder."""
         return (
-            replace(view, model=f"{self.wire.url}/api/v1/jobs/{view.record.id}/model") if view.model else view
+            replace(view, model=f"{self.connection.url}/api/v1/jobs/{view.record.id}/model")
+            if view.model
+            else view
         )

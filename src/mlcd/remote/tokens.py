@@ -11,12 +11,12 @@ from mlcd.errors import UserError
 FILE = "tokens.json"
 
 
-def kept_token(folder: Path, url: str) -> str:
+def load_token(folder: Path, url: str) -> str:
     """The token of a server; empty if there is none."""
     return str(_read(folder / FILE).get(_key(url), ""))
 
 
-def keep_token(folder: Path, url: str, token: str) -> Path:
+def save_token(folder: Path, url: str, token: str) -> Path:
     """Keep a server's token, in place of an earlier one; the empty one forgets it."""
     tokens = {**_read(folder / FILE), _key(url): token}
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -14,12 +14,12 @@ from mlcd import __version__
 from mlcd.api import Client
 from mlcd.web import api, faults, monitoring, pages
 from mlcd.web.clouds import may_go_on
-from mlcd.web.headers import Doorkeeper, SecurityHeaders
+from mlcd.web.headers import RequestLimits, SecurityHeaders
 from mlcd.web.pages.rendering import error_page
 from mlcd.web.paths import HiddenPaths, hider
 from mlcd.web.settings import from_table
 from mlcd.web.site import Site, open_site
-from mlcd.web.watching import lifespan
+from mlcd.web.takeover import lifespan
 
 SETTINGS = "MLCD_SERVE"  # how the settings reach worker processes
 
@@ -41,7 +41,7 @@ def create_app(site: Site) -> FastAPI:
     app.router.routes.extend(_routes())
     app.state.error_page = error_page
     app.add_middleware(
-        Doorkeeper,
+        RequestLimits,
         hosts_open=site.serve.accounts or site.serve.insecure,
         upload_bytes=site.serve.upload_bytes,
     )

@@ -18,9 +18,9 @@ from mlcd.core.accounts import Role
 from mlcd.core.records import JobRecord
 from mlcd.errors import NotAllowedError, NotFoundError, UserError
 from mlcd.settings import Settings
+from mlcd.web.auth import Actor
 from mlcd.web.settings import ServeSettings, is_loopback
 from mlcd.web.site import Site
-from mlcd.web.who import Actor
 
 _OURS = frozenset({"state"})  # options of a cloud that name places of this computer
 _WITHOUT_PLACES = frozenset(
@@ -30,26 +30,26 @@ _AWS = "aws"
 WARNING = "can read the server's key, its database and its environment"
 
 
-def clouds_of(site: Site, who: Actor) -> list[str]:
+def clouds_of(site: Site, actor: Actor) -> list[str]:
     """Where jobs of theirs may run."""
     names = list(site.serve.clouds) or registry.names("clouds")
-    return [name for name in names if may_use(site, who, name)]
+    return [name for name in names if may_use(site, actor, name)]
 
 
-def may_use(site: Site, who: Actor, name: str) -> bool:
+def may_use(site: Site, actor: Actor, name: str) -> bool:
     """Whether jobs of theirs may run on this cloud."""
     listed = not site.serve.clouds or name in site.serve.clouds
-    return listed and (who.is_admin or not is_barred(site.client.settings, site.serve, name))
+    return listed and (actor.is_admin or not is_barred(site.client.settings, site.serve, name))
 
 
-def refuse_cloud(site: Site, who: Actor, name: str) -> None:
+def refuse_cloud(site: Site, actor: Actor, name: str) -> None:
     """Refuse a cloud that they may not use here, also as a part of several."""
     for part in (part.strip() for part in name.split("+")):
         if site.serve.clouds and part not in site.serve.clouds:
             listed = ", ".join(site.serve.clouds)
             raise UserError(f"Jobs may not run on '{part[:80]}' here.", f"Take one of: {listed}.")
-        if not may_use(site, who, part):
-            others = ", ".join(clouds_of(site, who))
+        if not may_use(site, actor, part):
+            others = ", ".join(clouds_of(site, actor))
             raise NotAllowedError(
                 f"Only admins may run programs on the cloud '{part}': it is this server itself.",
                 f"Take one of: {others}. An admin allows it to everyone with `mlcd serve --cloud {part}`.",
@@ -66,22 +66,22 @@ def refuse_model(site: Site, owner: str) -> None:
     )
 
 
-def refuse_options(who: Actor, cloud: str, given: Mapping[str, str]) -> None:
+def refuse_options(actor: Actor, cloud: str, given: Mapping[str, str]) -> None:
     """Refuse options that say where a cloud is, or what of this computer it reads; admins may say where it is."""
     for name in sorted(_OURS & given.keys()):
         raise UserError(f"Option '{name}' is the server's own.", "Leave it out.")
-    if given and cloud not in _WITHOUT_PLACES and not who.is_admin:
+    if given and cloud not in _WITHOUT_PLACES and not actor.is_admin:
         raise NotAllowedError(
             f"Option '{min(given)[:80]}' of the cloud '{cloud[:80]}' is for admins.",
             "Leave it out: the server's settings say where its clouds are.",
         )
 
 
-def refuse_job(site: Site, who: Actor, record: JobRecord) -> None:
+def refuse_job(site: Site, actor: Actor, record: JobRecord) -> None:
     """Refuse to go on with a job, perhaps of an older server, on a cloud or with options that they may not use now."""
-    refuse_cloud(site, who, record.cloud)
+    refuse_cloud(site, actor, record.cloud)
     given = {name: value for name, value in record.cloud_options.items() if name not in _OURS}
-    refuse_options(who, record.cloud, given)
+    refuse_options(actor, record.cloud, given)
 
 
 def may_go_on(site: Site, record: JobRecord) -> bool:

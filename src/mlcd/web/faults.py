@@ -16,9 +16,9 @@ from starlette.responses import Response
 
 from mlcd import errors
 from mlcd.errors import MlcdError, error_data
-from mlcd.web.unpacking import BrokenArchiveError
+from mlcd.web.archives import BrokenArchiveError
+from mlcd.web.serialize import answer
 from mlcd.web.uploads import QuotaError
-from mlcd.web.wire import answer
 
 log = logging.getLogger("mlcd.web")
 

@@ -10,8 +10,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mlcd.errors import UserError, error_data
+from mlcd.web.serialize import answer
 from mlcd.web.settings import is_loopback
-from mlcd.web.wire import answer
 
 BODY_BYTES = 2 * 2**20  # of anything but an upload
 UPLOADS = "/api/v1/uploads"
@@ -60,7 +60,7 @@ class SecurityHeaders:
             headers.setdefault("Strict-Transport-Security", "max-age=31536000")
 
 
-class Doorkeeper:
+class RequestLimits:
     """Turns away what no handler should see: foreign hosts, NUL characters, bodies that are too large."""
 
     def __init__(self, app: ASGIApp, hosts_open: bool, upload_bytes: int) -> None:

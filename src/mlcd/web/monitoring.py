@@ -10,9 +10,9 @@ from starlette.responses import Response
 from mlcd import __version__
 from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
+from mlcd.web.auth import Admin, SiteOf
+from mlcd.web.serialize import answer
 from mlcd.web.site import Site
-from mlcd.web.who import Boss, SiteOf
-from mlcd.web.wire import answer
 
 router = APIRouter(tags=["monitoring"])
 
@@ -32,7 +32,7 @@ def health(site: SiteOf) -> Response:
 
 
 @router.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
-def metrics(site: SiteOf, _who: Boss) -> Response:
+def metrics(site: SiteOf, _actor: Admin) -> Response:
     """Jobs, money spent and foreseen, and readers, for Prometheus (with an admin's API token)."""
     return Response(generate_latest(_collect(site)), media_type=CONTENT_TYPE_LATEST)
 

@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from mlcd.core.accounts import Account, Role, Token
 from mlcd.errors import NotAllowedError, UserError
+from mlcd.web.auth import COOKIE, csrf_of, signer
 from mlcd.web.passwords import digest, fits, hash_password, new_token
-from mlcd.web.rates import network_of
+from mlcd.web.rate_limit import network_of
 from mlcd.web.site import Site
-from mlcd.web.who import COOKIE, csrf_of, signer
 
 TEAM = "team"  # where an account belongs that nobody put elsewhere
 _NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")

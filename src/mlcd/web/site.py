@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mlcd.api import Client
 from mlcd.core.accounts import Entry
-from mlcd.web.rates import Backoff, Rate
+from mlcd.web.rate_limit import Backoff, RateLimit
 from mlcd.web.settings import ServeSettings
 from mlcd.web.streams import Hub
 from mlcd.web.uploads import Uploads
@@ -25,10 +25,10 @@ class Site:
     vault: Vault
     uploads: Uploads
     hub: Hub
-    posts: Rate
-    sends: Rate  # uploads
-    asks: Rate  # of what clouds sell
-    logins: Rate  # by address
+    posts: RateLimit
+    sends: RateLimit  # uploads
+    asks: RateLimit  # of what clouds sell
+    logins: RateLimit  # by address
     guesses: Backoff  # of passwords, by name and address
 
     def job(self, owners: Collection[str] | None, reference: str) -> str:
@@ -54,9 +54,9 @@ def open_site(client: Client, serve: ServeSettings) -> Site:
         vault=open_vault(home, os.environ),
         uploads=Uploads(home / "uploads", serve.upload_bytes, serve.unpacked_bytes),
         hub=Hub(),
-        posts=Rate(serve.posts_per_minute),
-        sends=Rate(serve.uploads_per_minute),
-        asks=Rate(serve.asks_per_minute),
-        logins=Rate(serve.logins_per_minute),
+        posts=RateLimit(serve.posts_per_minute),
+        sends=RateLimit(serve.uploads_per_minute),
+        asks=RateLimit(serve.asks_per_minute),
+        logins=RateLimit(serve.logins_per_minute),
         guesses=Backoff(),
     )

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from mlcd.errors import MlcdError
-from mlcd.web.wire import encode
+from mlcd.web.serialize import encode
 
 log = logging.getLogger("mlcd.web")
 

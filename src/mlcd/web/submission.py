@@ -19,9 +19,9 @@ from mlcd.core.jobfile import LoadedJob
 from mlcd.core.notices import Channel
 from mlcd.errors import InvalidJobError, UserError
 from mlcd.notify.addresses import refuse_plainly_private
+from mlcd.web.auth import Actor
 from mlcd.web.clouds import refuse_cloud, refuse_options
 from mlcd.web.site import Site
-from mlcd.web.who import Actor
 
 UPLOAD = "upload:"
 _PATHS = frozenset({"workdir", "file_mounts"})  # keys of a job that do

@@ -29,7 +29,7 @@ from pathlib import Path
 from starlette.concurrency import run_in_threadpool
 
 from mlcd.errors import NotFoundError, TooManyRequestsError, UserError
-from mlcd.web.unpacking import safe_name, unpack
+from mlcd.web.archives import safe_name, unpack
 
 MOST_AT_ONCE = 4  # uploads of one account
 STALE_SECONDS = 24 * 3600.0

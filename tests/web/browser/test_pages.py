@@ -15,7 +15,7 @@ import pytest
 from mlcd.core.run import JobState
 from small_jobs import PROGRAM
 from web.issuers import Issuer
-from web.servers import PASSWORD, Server, remote, served, wire
+from web.servers import PASSWORD, Server, connection, remote, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Dialog, Locator, Page
@@ -306,7 +306,7 @@ def test_the_first_account_makes_another_which_signs_in(open_page: OpenPage, tmp
         page = open_page(f"{server.url}/jobs")
         page.wait_for_url("**/setup")
         page.fill("[name=setup_token]", server.setup_token())
-        page.fill("[name=name]", "boss")
+        page.fill("[name=name]", "admin")
         page.fill("[name=password]", PASSWORD)
         page.click("text=Make the account")
         page.wait_for_url("**/jobs")
@@ -337,8 +337,8 @@ def test_people_sign_in_with_their_identity_provider(open_page: OpenPage, tmp_pa
     issuer = Issuer()
     options = ("--accounts", "--oidc-issuer", issuer.url)
     with served(tmp_path / "home", *options, MLCD_OIDC_CLIENT_SECRET="shared") as server:
-        wire(server).post(
-            "/setup", {"name": "boss", "password": PASSWORD, "setup_token": server.setup_token()}
+        connection(server).post(
+            "/setup", {"name": "admin", "password": PASSWORD, "setup_token": server.setup_token()}
         )
         page = open_page(f"{server.url}/offers")
         page.wait_for_url("**/login?next=/offers")

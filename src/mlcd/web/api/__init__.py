@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from mlcd.web.api import (
     accounts,
-    following,
+    events,
     jobs,
     machines,
     models,
@@ -28,7 +28,7 @@ def routers() -> APIRouter:
     api = APIRouter(prefix=PREFIX, responses=faults)  # type: ignore[arg-type]  # a dict is invariant in its keys
     for module in (
         jobs,
-        following,
+        events,
         models,
         predict,
         machines,

@@ -12,12 +12,12 @@ from starlette.responses import Response
 from mlcd.core.accounts import Account, Allowance, Token
 from mlcd.errors import NotAllowedError, UserError
 from mlcd.web.api.common import gives
-from mlcd.web.once import OncePer
+from mlcd.web.auth import SignedIn, SiteOf
+from mlcd.web.idempotency import Idempotent
 from mlcd.web.passwords import fits, hash_password, new_token
+from mlcd.web.serialize import answer, plain
 from mlcd.web.site import Site
 from mlcd.web.submission import Body
-from mlcd.web.who import Me, SiteOf
-from mlcd.web.wire import answer, plain
 
 router = APIRouter(tags=["accounts"])
 
@@ -59,56 +59,56 @@ class NewPassword(Body):
 
 
 @router.get("/me", responses=gives(Mine))
-def me(site: SiteOf, who: Me) -> Response:
+def me(site: SiteOf, actor: SignedIn) -> Response:
     """Your account, and how its budgets stand this month."""
-    if not who.name:
+    if not actor.name:
         return answer({"account": None, "allowances": []})
     accounts = site.client.store.accounts
-    return answer({"account": accounts.get(who.name), "allowances": _allowances(site, who.name)})
+    return answer({"account": accounts.get(actor.name), "allowances": _allowances(site, actor.name)})
 
 
 @router.put("/me/password", status_code=204)
-def change_password(sent: NewPassword, site: SiteOf, who: Me) -> Response:
+def change_password(sent: NewPassword, site: SiteOf, actor: SignedIn) -> Response:
     """Take a new password; all sessions end."""
-    _refuse_nobody(who.name)
-    site.guesses.attempt(f"password of {who.name}")
+    _refuse_nobody(actor.name)
+    site.guesses.attempt(f"password of {actor.name}")
     accounts = site.client.store.accounts
-    if not fits(sent.old, accounts.password(who.name)):
+    if not fits(sent.old, accounts.password(actor.name)):
         raise NotAllowedError("The old password is wrong.")
-    site.guesses.right(f"password of {who.name}")
-    accounts.change(who.name, password=hash_password(sent.new))
-    site.note(who.name, "password", who.name)
+    site.guesses.right(f"password of {actor.name}")
+    accounts.change(actor.name, password=hash_password(sent.new))
+    site.note(actor.name, "password", actor.name)
     return Response(status_code=204)
 
 
 @router.get("/tokens", responses=gives(Tokens))
-def tokens(site: SiteOf, who: Me) -> Response:
+def tokens(site: SiteOf, actor: SignedIn) -> Response:
     """Your API tokens."""
-    return answer({"items": site.client.store.accounts.tokens(who.name)})
+    return answer({"items": site.client.store.accounts.tokens(actor.name)})
 
 
 @router.post("/tokens", status_code=201, responses=gives(MadeToken, 201))
-def make_token(sent: NewToken, site: SiteOf, who: Me, once: OncePer) -> Response:
+def make_token(sent: NewToken, site: SiteOf, actor: SignedIn, idempotent: Idempotent) -> Response:
     """Make an API token; its text is shown this once."""
-    _refuse_nobody(who.name)
+    _refuse_nobody(actor.name)
 
     def act(reserved: str) -> Response:
         token_id, text, kept = new_token(reserved)
         now = time.time()
         ends = None if sent.days is None else now + sent.days * 86400.0
-        token = Token(token_id, who.name, sent.label, now, ends)
+        token = Token(token_id, actor.name, sent.label, now, ends)
         site.client.store.accounts.put_token(token, kept)
-        site.note(who.name, "token made", token_id, sent.label)
+        site.note(actor.name, "token made", token_id, sent.label)
         return answer({"token": plain(token), "text": text}, 201)
 
-    return once.answer(act, private=True)
+    return idempotent.answer(act, private=True)
 
 
 @router.delete("/tokens/{token_id}", status_code=204)
-def revoke_token(token_id: TokenId, site: SiteOf, who: Me) -> Response:
+def revoke_token(token_id: TokenId, site: SiteOf, actor: SignedIn) -> Response:
     """End an API token of yours."""
-    site.client.store.accounts.revoke(token_id, who.name)
-    site.note(who.name, "token revoked", token_id)
+    site.client.store.accounts.revoke(token_id, actor.name)
+    site.note(actor.name, "token revoked", token_id)
     return Response(status_code=204)
 
 

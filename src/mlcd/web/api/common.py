@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
 
-from mlcd.web.who import Maker, Me, SiteOf, owners_of
+from mlcd.web.auth import Editor, SignedIn, SiteOf, owners_of
 
 Limit = Annotated[int, Query(ge=1, le=500, description="Items of a page.")]
 Cursor = Annotated[str | None, Query(max_length=64, description="`next` of the page before.")]
@@ -14,12 +14,12 @@ Number = Annotated[int, Query(ge=0, le=2**53)]
 Reference = Annotated[str, Path(max_length=200, description="An id, a name, or the beginning of one id.")]
 
 
-def _seen(job_id: Reference, site: SiteOf, who: Me) -> str:
-    return site.job(owners_of(site, who), job_id)
+def _seen(job_id: Reference, site: SiteOf, actor: SignedIn) -> str:
+    return site.job(owners_of(site, actor), job_id)
 
 
-def _steered(job_id: Reference, site: SiteOf, who: Maker) -> str:
-    return site.job(owners_of(site, who), job_id)
+def _steered(job_id: Reference, site: SiteOf, actor: Editor) -> str:
+    return site.job(owners_of(site, actor), job_id)
 
 
 Seen = Annotated[str, Depends(_seen)]  # the id of a job that whoever asks may see

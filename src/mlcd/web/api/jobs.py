@@ -17,12 +17,12 @@ from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
 from mlcd.core.view import Check, JobStory, JobView
 from mlcd.web.api.common import Cursor, Limit, Seen, Steered, address_of, gives
+from mlcd.web.auth import Editor, SignedIn, SiteOf, owners_of
 from mlcd.web.clouds import refuse_job
-from mlcd.web.once import OncePer
+from mlcd.web.idempotency import Idempotent
+from mlcd.web.serialize import answer, light
 from mlcd.web.site import Site
 from mlcd.web.submission import Body, NewJob, Submission, cloud_options, load
-from mlcd.web.who import Maker, Me, SiteOf, owners_of
-from mlcd.web.wire import answer, light
 
 router = APIRouter(tags=["jobs"])
 
@@ -72,30 +72,30 @@ class Limits(Body):
 
 
 @router.post("/check", responses=gives(Check))
-def check(sent: Submission, site: SiteOf, who: Maker) -> Response:
+def check(sent: Submission, site: SiteOf, actor: Editor) -> Response:
     """What a job would try, before anything is spent."""
-    loaded = load(site, who, sent)
-    options = cloud_options(site, who, sent.cloud or loaded.job.cloud, sent.cloud_options)
+    loaded = load(site, actor, sent)
+    options = cloud_options(site, actor, sent.cloud or loaded.job.cloud, sent.cloud_options)
     return answer(site.client.check(loaded, cloud=sent.cloud, cloud_options=options))
 
 
 @router.post("/jobs", status_code=201, responses=gives(Made, 201))
-def submit(sent: NewJob, site: SiteOf, who: Maker, once: OncePer, request: Request) -> Response:
+def submit(sent: NewJob, site: SiteOf, actor: Editor, idempotent: Idempotent, request: Request) -> Response:
     """Write a job down; with `start` its search begins, with `confirm` it trains without asking."""
-    return once.answer(lambda reserved: _submit(site, who, sent, reserved, address_of(request)))
+    return idempotent.answer(lambda reserved: _submit(site, actor, sent, reserved, address_of(request)))
 
 
-def _submit(site: Site, who: Maker, sent: NewJob, reserved: str, address: str) -> Response:
-    loaded = load(site, who, sent)
-    options = cloud_options(site, who, sent.cloud or loaded.job.cloud, sent.cloud_options)
+def _submit(site: Site, actor: Editor, sent: NewJob, reserved: str, address: str) -> Response:
+    loaded = load(site, actor, sent)
+    options = cloud_options(site, actor, sent.cloud or loaded.job.cloud, sent.cloud_options)
     job_id = site.client.submit(
         loaded,
         cloud=sent.cloud,
         cloud_options=options,
-        owner=who.name,
+        owner=actor.name,
         job_id=f"{new_job_id(loaded.job.name).rpartition('-')[0]}-{reserved[:8]}",
     )
-    site.note(who.name, "submit", job_id, address=address)
+    site.note(actor.name, "submit", job_id, address=address)
     if sent.confirm:
         site.client.confirm(job_id)
     if sent.start:
@@ -106,23 +106,23 @@ def _submit(site: Site, who: Maker, sent: NewJob, reserved: str, address: str) -
 @router.get("/jobs", responses=gives(JobLines))
 def lines(
     site: SiteOf,
-    who: Me,
+    actor: SignedIn,
     state: Annotated[list[JobState] | None, Query(description="Only jobs in one of these states.")] = None,
     q: Annotated[str, Query(max_length=100, description="A part of the name or of the id.")] = "",
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Response:
     """Jobs in a line each, newest first."""
-    owners = owners_of(site, who)
+    owners = owners_of(site, actor)
     return answer(site.client.lines(states=state, words=q, cursor=cursor, limit=limit, owners=owners))
 
 
 @router.get("/views", responses=gives(JobViews))
 def views(
-    site: SiteOf, who: Me, cursor: Cursor = None, limit: Annotated[int, Query(ge=1, le=100)] = 20
+    site: SiteOf, actor: SignedIn, cursor: Cursor = None, limit: Annotated[int, Query(ge=1, le=100)] = 20
 ) -> Response:
     """Jobs in full, newest first."""
-    page = site.client.lines(cursor=cursor, limit=limit, owners=owners_of(site, who))
+    page = site.client.lines(cursor=cursor, limit=limit, owners=owners_of(site, actor))
     return answer({"items": [site.client.view(line.id) for line in page.items], "next": page.next})
 
 
@@ -153,51 +153,51 @@ def report(job_id: Seen, site: SiteOf) -> Response:
 
 
 @router.post("/jobs/{job_id}/start", responses=gives(JobView))
-def start(job_id: Steered, site: SiteOf, who: Maker, once: OncePer) -> Response:
+def start(job_id: Steered, site: SiteOf, actor: Editor, idempotent: Idempotent) -> Response:
     """Have a controller take the job as far as it goes."""
-    return _steer(site, who, once, "start", job_id, site.client.start)
+    return _steer(site, actor, idempotent, "start", job_id, site.client.start)
 
 
 @router.post("/jobs/{job_id}/confirm", responses=gives(JobView))
-def confirm(job_id: Steered, site: SiteOf, who: Maker, once: OncePer) -> Response:
+def confirm(job_id: Steered, site: SiteOf, actor: Editor, idempotent: Idempotent) -> Response:
     """Accept the plan, now or ahead of it: the training may cost money."""
-    return _steer(site, who, once, "confirm", job_id, site.client.confirm)
+    return _steer(site, actor, idempotent, "confirm", job_id, site.client.confirm)
 
 
 @router.post("/jobs/{job_id}/stop", responses=gives(JobView))
-def stop(job_id: Steered, site: SiteOf, who: Maker, once: OncePer) -> Response:
+def stop(job_id: Steered, site: SiteOf, actor: Editor, idempotent: Idempotent) -> Response:
     """Ask the job to stop with a checkpoint."""
-    return _steer(site, who, once, "stop", job_id, site.client.stop)
+    return _steer(site, actor, idempotent, "stop", job_id, site.client.stop)
 
 
 @router.post("/jobs/{job_id}/resume", responses=gives(JobView))
-def resume(job_id: Steered, site: SiteOf, who: Maker, once: OncePer, limits: Limits) -> Response:
+def resume(job_id: Steered, site: SiteOf, actor: Editor, idempotent: Idempotent, limits: Limits) -> Response:
     """Go on where the job stopped, with new limits if given; of a job at work, only the limits change."""
 
     def act(job_id: str) -> None:
         site.client.resume(job_id, budget_usd=limits.budget_usd, deadline=limits.deadline)
 
-    return _steer(site, who, once, "resume", job_id, act)
+    return _steer(site, actor, idempotent, "resume", job_id, act)
 
 
 @router.post("/jobs/{job_id}/move", responses=gives(JobView))
-def move(job_id: Steered, site: SiteOf, who: Maker, once: OncePer, place: Place) -> Response:
+def move(job_id: Steered, site: SiteOf, actor: Editor, idempotent: Idempotent, place: Place) -> Response:
     """Have a training go on elsewhere, through its checkpoint."""
 
     def act(job_id: str) -> None:
         site.client.move(job_id, instance=place.instance, nodes=place.nodes, batch_size=place.batch_size)
 
-    return _steer(site, who, once, "move", job_id, act)
+    return _steer(site, actor, idempotent, "move", job_id, act)
 
 
 def _steer(
-    site: Site, who: Maker, once: OncePer, verb: str, job_id: str, act: Callable[[str], object]
+    site: Site, actor: Editor, idempotent: Idempotent, verb: str, job_id: str, act: Callable[[str], object]
 ) -> Response:
     def carry_out(_reserved: str) -> Response:
         if verb != "stop":
-            refuse_job(site, who, site.client.find(job_id))
+            refuse_job(site, actor, site.client.find(job_id))
         act(job_id)
-        site.note(who.name, verb, job_id)
+        site.note(actor.name, verb, job_id)
         return answer(light(site.client.view(job_id)))
 
-    return once.answer(carry_out)
+    return idempotent.answer(carry_out)

@@ -12,12 +12,12 @@ from mlcd import __version__, registry
 from mlcd.core.machines import Offer
 from mlcd.core.view import IncompleteSweepError, Stray, SweepProblem
 from mlcd.web.api.common import gives
+from mlcd.web.auth import Actor, Admin, SignedIn, SiteOf, refuse_other_sites
 from mlcd.web.clouds import clouds_of, refuse_cloud
-from mlcd.web.once import OncePer
+from mlcd.web.idempotency import Idempotent
+from mlcd.web.serialize import answer
 from mlcd.web.site import Site
 from mlcd.web.submission import Body, cloud_options
-from mlcd.web.who import Actor, Boss, Me, SiteOf, refuse_other_sites
-from mlcd.web.wire import answer
 
 router = APIRouter(tags=["machines"])
 
@@ -65,29 +65,32 @@ class Asked(Body):
 
 @router.get("/offers", responses=gives(Offers))
 def offers(
-    request: Request, site: SiteOf, who: Me, cloud: Annotated[str | None, Query(max_length=100)] = None
+    request: Request,
+    site: SiteOf,
+    actor: SignedIn,
+    cloud: Annotated[str | None, Query(max_length=100)] = None,
 ) -> Response:
     """What a cloud sells now, as the server's settings know it."""
     refuse_other_sites(request)
-    return _offers(site, who, Asked(cloud=cloud))
+    return _offers(site, actor, Asked(cloud=cloud))
 
 
 @router.post("/offers", name="offers_with_options", responses=gives(Offers))
-def offers_with_options(sent: Asked, site: SiteOf, who: Me) -> Response:
+def offers_with_options(sent: Asked, site: SiteOf, actor: SignedIn) -> Response:
     """What a cloud sells now, with options of your own."""
-    return _offers(site, who, sent)
+    return _offers(site, actor, sent)
 
 
-def _offers(site: Site, who: Actor, asked: Asked) -> Response:
+def _offers(site: Site, actor: Actor, asked: Asked) -> Response:
     cloud = asked.cloud or site.client.settings.cloud
-    refuse_cloud(site, who, cloud)
-    options = cloud_options(site, who, cloud, asked.options)
-    site.asks.take(who.name)
+    refuse_cloud(site, actor, cloud)
+    options = cloud_options(site, actor, cloud, asked.options)
+    site.asks.take(actor.name)
     return answer({"items": site.client.offers(cloud, options)})
 
 
 @router.post("/sweep", responses=gives(Strays))
-def sweep(sent: Sweep, site: SiteOf, who: Boss, once: OncePer) -> Response:
+def sweep(sent: Sweep, site: SiteOf, actor: Admin, idempotent: Idempotent) -> Response:
     """List what costs money and belongs to no job at work; ended if asked for."""
 
     def act(_reserved: str) -> Response:
@@ -97,21 +100,21 @@ def sweep(sent: Sweep, site: SiteOf, who: Boss, once: OncePer) -> Response:
         except IncompleteSweepError as error:
             strays, problems = error.strays, error.problems
         if sent.end:
-            site.note(who.name, "sweep", ", ".join(stray.owned.task_id for stray in strays))
+            site.note(actor.name, "sweep", ", ".join(stray.owned.task_id for stray in strays))
         return answer({"items": strays, "problems": problems})
 
-    return once.answer(act)
+    return idempotent.answer(act)
 
 
 @router.get("/about", responses=gives(About))
-def about(site: SiteOf, who: Me) -> Response:
+def about(site: SiteOf, actor: SignedIn) -> Response:
     """What this server is and knows."""
     return answer(
         {
             "version": __version__,
             "accounts": site.serve.accounts,
             "cloud": site.client.settings.cloud,
-            "clouds": clouds_of(site, who),
+            "clouds": clouds_of(site, actor),
             "strategies": registry.names("searchers"),
             "platforms": registry.names("platforms"),
             "upload_bytes": site.serve.upload_bytes,

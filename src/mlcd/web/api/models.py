@@ -9,8 +9,8 @@ from starlette.responses import Response, StreamingResponse
 from mlcd.core.listing import JobLine, Lesson
 from mlcd.core.run import JobState
 from mlcd.web.api.common import Cursor, Limit, Seen, gives
-from mlcd.web.who import Me, SiteOf, owners_of
-from mlcd.web.wire import answer
+from mlcd.web.auth import SignedIn, SiteOf, owners_of
+from mlcd.web.serialize import answer
 
 router = APIRouter(tags=["models"])
 
@@ -30,10 +30,10 @@ class Lessons(BaseModel):
 
 
 @router.get("/models", responses=gives(Models))
-def models(site: SiteOf, who: Me, cursor: Cursor = None, limit: Limit = 50) -> Response:
+def models(site: SiteOf, actor: SignedIn, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """Jobs that succeeded, newest first."""
     done = (JobState.SUCCEEDED,)
-    return answer(site.client.lines(states=done, cursor=cursor, limit=limit, owners=owners_of(site, who)))
+    return answer(site.client.lines(states=done, cursor=cursor, limit=limit, owners=owners_of(site, actor)))
 
 
 @router.get("/jobs/{job_id}/model", responses={200: {"content": {"application/zip": {}}}})
@@ -45,6 +45,6 @@ def model(job_id: Seen, site: SiteOf) -> Response:
 
 
 @router.get("/history", responses=gives(Lessons))
-def history(site: SiteOf, who: Me, cursor: Cursor = None, limit: Limit = 50) -> Response:
+def history(site: SiteOf, actor: SignedIn, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """What earlier jobs tried and chose, newest first."""
-    return answer(site.client.lessons(cursor=cursor, limit=limit, owners=owners_of(site, who)))
+    return answer(site.client.lessons(cursor=cursor, limit=limit, owners=owners_of(site, actor)))

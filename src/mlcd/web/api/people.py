@@ -12,12 +12,12 @@ from starlette.responses import Response
 from mlcd.core.accounts import Account, Allowance, Entry, Role, Team
 from mlcd.engine.lists import read_cursor
 from mlcd.web.api.common import Cursor, Limit, gives
-from mlcd.web.once import OncePer
+from mlcd.web.auth import Admin, SiteOf
+from mlcd.web.idempotency import Idempotent
 from mlcd.web.passwords import hash_password
+from mlcd.web.serialize import answer
 from mlcd.web.sessions import TEAM, account_name
 from mlcd.web.submission import Body
-from mlcd.web.who import Boss, SiteOf
-from mlcd.web.wire import answer
 
 router = APIRouter(tags=["people"])
 
@@ -80,35 +80,35 @@ class Entries(BaseModel):
 
 
 @router.get("/accounts", responses=gives(AccountList))
-def accounts(site: SiteOf, _who: Boss, cursor: Cursor = None, limit: Limit = 100) -> Response:
+def accounts(site: SiteOf, _actor: Admin, cursor: Cursor = None, limit: Limit = 100) -> Response:
     """All accounts by name."""
     found = site.client.store.accounts.page(cursor or "", limit)
     return answer({"items": found, "next": found[-1].name if len(found) == limit else None})
 
 
 @router.post("/accounts", status_code=201, responses=gives(Account, 201))
-def add_account(sent: NewAccount, site: SiteOf, who: Boss, once: OncePer) -> Response:
+def add_account(sent: NewAccount, site: SiteOf, actor: Admin, idempotent: Idempotent) -> Response:
     """Make an account."""
 
     def act(_reserved: str) -> Response:
         kept = hash_password(sent.password) if sent.password else ""
         account = Account(account_name(sent.name), sent.role, sent.team, time.time(), sent.budget_usd)
         site.client.store.accounts.add(account, kept)
-        site.note(who.name, "account made", account.name, f"role {account.role}, team {account.team}")
+        site.note(actor.name, "account made", account.name, f"role {account.role}, team {account.team}")
         return answer(site.client.store.accounts.get(account.name), 201)
 
-    return once.answer(act)
+    return idempotent.answer(act)
 
 
 @router.get("/accounts/{name}", responses=gives(OneAccount))
-def account(name: Name, site: SiteOf, _who: Boss) -> Response:
+def account(name: Name, site: SiteOf, _actor: Admin) -> Response:
     """One account, and how its budgets stand this month."""
     found = site.client.store.accounts.get(name)
     return answer({"account": found, "allowances": site.client.store.accounts.allowances(name)})
 
 
 @router.patch("/accounts/{name}", responses=gives(Account))
-def change_account(name: Name, sent: AccountChanges, site: SiteOf, who: Boss) -> Response:
+def change_account(name: Name, sent: AccountChanges, site: SiteOf, actor: Admin) -> Response:
     """Change an account's role, team, monthly budget or password, or disable it."""
     said: dict[str, Any] = {key: getattr(sent, key) for key in sent.model_fields_set}
     changes = {key: value for key, value in said.items() if value is not None or key == "budget_usd"}
@@ -119,27 +119,27 @@ def change_account(name: Name, sent: AccountChanges, site: SiteOf, who: Boss) ->
     store = site.client.store.accounts
     changed = store.change(name, **changes) if changes else store.get(name)
     shown = ", ".join(key if key == "password" else f"{key} {changes[key]}" for key in sorted(changes))
-    site.note(who.name, "account changed", name, shown)
+    site.note(actor.name, "account changed", name, shown)
     return answer(changed)
 
 
 @router.get("/teams", responses=gives(TeamList))
-def teams(site: SiteOf, _who: Boss) -> Response:
+def teams(site: SiteOf, _actor: Admin) -> Response:
     """All teams."""
     return answer({"items": site.client.store.accounts.teams()})
 
 
 @router.put("/teams/{name}", responses=gives(Team))
-def put_team(name: Name, sent: TeamBudget, site: SiteOf, who: Boss) -> Response:
+def put_team(name: Name, sent: TeamBudget, site: SiteOf, actor: Admin) -> Response:
     """Make a team, or change its monthly budget."""
     team = Team(name, sent.budget_usd)
     site.client.store.accounts.put_team(team)
-    site.note(who.name, "team budget", name, f"{sent.budget_usd}")
+    site.note(actor.name, "team budget", name, f"{sent.budget_usd}")
     return answer(team)
 
 
 @router.get("/audit", responses=gives(Entries))
-def audit(site: SiteOf, _who: Boss, cursor: Cursor = None, limit: Limit = 100) -> Response:
+def audit(site: SiteOf, _actor: Admin, cursor: Cursor = None, limit: Limit = 100) -> Response:
     """Who did what, newest first."""
     found = site.client.store.service.audit(read_cursor(cursor), limit)
     return answer({"items": found, "next": str(found[-1].number) if len(found) == limit else None})

@@ -12,11 +12,11 @@ from starlette.responses import Response
 from mlcd.errors import NotFoundError
 from mlcd.serving.kinds import Kind, find_servable
 from mlcd.web.api.common import Seen, gives
+from mlcd.web.auth import SiteOf
 from mlcd.web.clouds import refuse_model
+from mlcd.web.serialize import answer
 from mlcd.web.site import Site
 from mlcd.web.submission import Body
-from mlcd.web.who import SiteOf
-from mlcd.web.wire import answer
 
 router = APIRouter(tags=["models"])
 

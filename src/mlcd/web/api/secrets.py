@@ -10,9 +10,9 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from mlcd.web.api.common import gives
+from mlcd.web.auth import Editor, SignedIn, SiteOf
+from mlcd.web.serialize import answer
 from mlcd.web.submission import Body
-from mlcd.web.who import Maker, Me, SiteOf
-from mlcd.web.wire import answer
 
 router = APIRouter(tags=["secrets"])
 
@@ -39,23 +39,23 @@ class SecretNames(BaseModel):
 
 
 @router.get("/secrets", responses=gives(SecretNames))
-def names(site: SiteOf, who: Me) -> Response:
+def names(site: SiteOf, actor: SignedIn) -> Response:
     """The names of your secrets; a job that names one gets its value."""
-    kept = site.client.store.service.secrets(who.name)
+    kept = site.client.store.service.secrets(actor.name)
     return answer({"items": [{"name": name, "set_at": at} for name, at in kept.items()]})
 
 
 @router.put("/secrets/{name}", status_code=204)
-def put(name: Name, sent: Value, site: SiteOf, who: Maker) -> Response:
+def put(name: Name, sent: Value, site: SiteOf, actor: Editor) -> Response:
     """Set a secret."""
-    site.client.store.service.put_secret(who.name, name, site.vault.seal(sent.value), time.time())
-    site.note(who.name, "secret set", name)
+    site.client.store.service.put_secret(actor.name, name, site.vault.seal(sent.value), time.time())
+    site.note(actor.name, "secret set", name)
     return Response(status_code=204)
 
 
 @router.delete("/secrets/{name}", status_code=204)
-def forget(name: Name, site: SiteOf, who: Maker) -> Response:
+def forget(name: Name, site: SiteOf, actor: Editor) -> Response:
     """Forget a secret."""
-    site.client.store.service.drop_secret(who.name, name)
-    site.note(who.name, "secret forgotten", name)
+    site.client.store.service.drop_secret(actor.name, name)
+    site.note(actor.name, "secret forgotten", name)
     return Response(status_code=204)

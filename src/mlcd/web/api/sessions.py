@@ -9,12 +9,12 @@ from starlette.responses import Response
 from mlcd.core.accounts import Account, Role
 from mlcd.errors import NotAllowedError
 from mlcd.web.api.common import address_of, gives
+from mlcd.web.auth import COOKIE, SignedIn, SiteOf
 from mlcd.web.headers import same_origin
+from mlcd.web.serialize import answer, encode
 from mlcd.web.sessions import first_account, open_session, sign_in
 from mlcd.web.site import Site
 from mlcd.web.submission import Body
-from mlcd.web.who import COOKIE, Me, SiteOf
-from mlcd.web.wire import answer, encode
 
 router = APIRouter(tags=["accounts"])
 
@@ -57,17 +57,17 @@ def set_up(sent: FirstAccount, site: SiteOf, request: Request) -> Response:
 
 
 @router.get("/session", responses=gives(Session))
-def session(who: Me) -> Response:
+def session(actor: SignedIn) -> Response:
     """Who is signed in."""
-    return answer({"name": who.name, "role": who.role.value, "team": who.team, "csrf": who.csrf})
+    return answer({"name": actor.name, "role": actor.role.value, "team": actor.team, "csrf": actor.csrf})
 
 
 @router.delete("/session", status_code=204)
-def log_out(site: SiteOf, who: Me) -> Response:
+def log_out(site: SiteOf, actor: SignedIn) -> Response:
     """Sign out: the session ends."""
-    if who.csrf:
-        site.client.store.accounts.revoke(who.token_id, who.name)
-        site.note(who.name, "sign-out", "")
+    if actor.csrf:
+        site.client.store.accounts.revoke(actor.token_id, actor.name)
+        site.note(actor.name, "sign-out", "")
     response = Response(status_code=204)
     response.delete_cookie(COOKIE)
     return response

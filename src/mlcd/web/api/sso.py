@@ -9,10 +9,10 @@ from starlette.responses import RedirectResponse, Response
 
 from mlcd.errors import NotAllowedError
 from mlcd.web.api.common import address_of
+from mlcd.web.auth import SiteOf
 from mlcd.web.oidc import COOKIE, SECONDS, arrive, depart
-from mlcd.web.rates import network_of
+from mlcd.web.rate_limit import network_of
 from mlcd.web.sessions import inside, open_session
-from mlcd.web.who import SiteOf
 
 router = APIRouter(tags=["accounts"])
 

@@ -17,13 +17,13 @@ from starlette.types import Message, Receive
 from mlcd.core.accounts import Upload
 from mlcd.errors import NotFoundError, UserError
 from mlcd.web.api.common import Cursor, Limit, gives
+from mlcd.web.archives import safe_name
+from mlcd.web.auth import Actor, Editor, SignedIn, SiteOf
 from mlcd.web.headers import TooLargeError
+from mlcd.web.serialize import answer
 from mlcd.web.site import Site
-from mlcd.web.unpacking import safe_name
 from mlcd.web.uploads import Arrival, Contents, Received, Sender
 from mlcd.web.uploads import upload_id as known_by
-from mlcd.web.who import Actor, Maker, Me, SiteOf
-from mlcd.web.wire import answer
 
 router = APIRouter(tags=["uploads"])
 
@@ -50,45 +50,45 @@ class UploadList(BaseModel):
     "/uploads", status_code=201, responses=gives(UploadAnswer, 201), openapi_extra={"requestBody": _BODY}
 )
 async def send(
-    request: Request, site: SiteOf, who: Maker, name: Annotated[str, Query(max_length=300)] = "upload"
+    request: Request, site: SiteOf, actor: Editor, name: Annotated[str, Query(max_length=300)] = "upload"
 ) -> Response:
     """Send a wheel, a zip or a tar of a folder (it is unpacked), or any other file (it is kept as it is).
 
     What you send twice under the same name is kept once.
     """
-    site.sends.take(who.name)
+    site.sends.take(actor.name)
     try:
         if request.headers.get("content-type", "").startswith("multipart/form-data"):
-            received = await _from_form(site, request, name, who)
+            received = await _from_form(site, request, name, actor)
         else:
             received = await site.uploads.receive(
-                sender_of(site, who), name, request.stream(), booked(site, who)
+                sender_of(site, actor), name, request.stream(), booked(site, actor)
             )
     except (TooLargeError, MultiPartException) as error:
         raise UserError("The upload is larger than this server takes, or broken.", "Send less.") from error
-    return await run_in_threadpool(_answer, site, who, received)
+    return await run_in_threadpool(_answer, site, actor, received)
 
 
 @router.get("/uploads", responses=gives(UploadList))
-def uploads(site: SiteOf, who: Me, cursor: Cursor = None, limit: Limit = 50) -> Response:
+def uploads(site: SiteOf, actor: SignedIn, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """What you have sent, that of the latest use first."""
-    found = site.client.store.service.uploads.page(who.name, _read(cursor), limit)
+    found = site.client.store.service.uploads.page(actor.name, _read(cursor), limit)
     return answer({"items": found, "next": repr(found[-1].at) if len(found) == limit else None})
 
 
 @router.get("/uploads/{upload_id}", responses=gives(UploadAnswer))
-def upload(upload_id: UploadId, site: SiteOf, who: Me) -> Response:
+def upload(upload_id: UploadId, site: SiteOf, actor: SignedIn) -> Response:
     """One upload, and what is in it; it is renewed, so that a job may be made of it."""
-    return _found(site, upload_id, None if who.is_admin else who.name)
+    return _found(site, upload_id, None if actor.is_admin else actor.name)
 
 
 @router.get("/uploads/by-content/{digest}", name="upload_by_content", responses=gives(UploadAnswer))
 def by_content(
-    digest: UploadId, site: SiteOf, who: Me, name: Annotated[str, Query(max_length=300)] = "upload"
+    digest: UploadId, site: SiteOf, actor: SignedIn, name: Annotated[str, Query(max_length=300)] = "upload"
 ) -> Response:
     """What you sent before under this name with this content, known by its SHA-256; 404: send it."""
     try:
-        return _found(site, known_by(who.name, safe_name(name), digest), who.name)
+        return _found(site, known_by(actor.name, safe_name(name), digest), actor.name)
     except NotFoundError as error:
         raise NotFoundError("No upload of yours has this content and this name.", "Send it.") from error
 
@@ -98,33 +98,33 @@ def _found(site: Site, upload_id: str, owner: str | None) -> Response:
     return answer({"upload": found, "contents": site.uploads.contents(found.id)})
 
 
-def sender_of(site: Site, who: Actor) -> Sender:
+def sender_of(site: Site, actor: Actor) -> Sender:
     """Who sends; with accounts there is a quota for each."""
     book = site.client.store.service.uploads
     most = site.serve.upload_quota_bytes if site.serve.accounts else None
-    return Sender(who.name, lambda: book.ids_of(who.name), most)
+    return Sender(actor.name, lambda: book.ids_of(actor.name), most)
 
 
-def booked(site: Site, who: Actor) -> Callable[[Received], None]:
+def booked(site: Site, actor: Actor) -> Callable[[Received], None]:
     """Writes down that somebody has sent something."""
 
     def book(received: Received) -> None:
-        site.client.store.service.uploads.add(_upload(who, received))
+        site.client.store.service.uploads.add(_upload(actor, received))
 
     return book
 
 
-async def _from_form(site: Site, request: Request, name: str, who: Actor) -> Received:
+async def _from_form(site: Site, request: Request, name: str, actor: Actor) -> Received:
     """A form is put aside on the disk before its file can be read: it counts from its first byte on."""
     announced = int(request.headers.get("content-length", 0))
     async with (
-        site.uploads.arriving(sender_of(site, who), announced) as arrival,
+        site.uploads.arriving(sender_of(site, actor), announced) as arrival,
         Request(request.scope, _held(request.receive, arrival)).form(max_files=1, max_fields=20) as form,
     ):
         file = next((value for value in form.values() if isinstance(value, UploadFile)), None)
         if file is None:
             raise UserError("The form holds no file.")
-        return await site.uploads.take(arrival, file.filename or name, _chunks(file), booked(site, who))
+        return await site.uploads.take(arrival, file.filename or name, _chunks(file), booked(site, actor))
 
 
 def _held(receive: Receive, arrival: Arrival) -> Receive:
@@ -146,13 +146,13 @@ async def _chunks(file: UploadFile) -> AsyncIterator[bytes]:
         yield chunk
 
 
-def _upload(who: Actor, received: Received) -> Upload:
-    return Upload(received.id, who.name, received.name, received.bytes, time.time())
+def _upload(actor: Actor, received: Received) -> Upload:
+    return Upload(received.id, actor.name, received.name, received.bytes, time.time())
 
 
-def _answer(site: Site, who: Actor, received: Received) -> Response:
-    site.note(who.name, "upload", received.id, received.name)
-    return answer({"upload": _upload(who, received), "contents": site.uploads.contents(received.id)}, 201)
+def _answer(site: Site, actor: Actor, received: Received) -> Response:
+    site.note(actor.name, "upload", received.id, received.name)
+    return answer({"upload": _upload(actor, received), "contents": site.uploads.contents(received.id)}, 201)
 
 
 def _read(cursor: str | None) -> float | None:

@@ -20,7 +20,7 @@ from mlcd.reporting.html import join
 from mlcd.reporting.search_figures import order_figure, time_cost_figure
 from mlcd.reporting.sections import words_section
 from mlcd.reporting.training_figures import training_figures
-from mlcd.web.wire import encode
+from mlcd.web.serialize import encode
 
 Which = Literal["search", "training"]
 

@@ -7,21 +7,21 @@ from starlette.responses import Response, StreamingResponse
 
 from mlcd.core.accounts import Role
 from mlcd.web.api.common import Seen
+from mlcd.web.auth import SignedIn, SiteOf
 from mlcd.web.pages.charts import ChartBook
 from mlcd.web.pages.lists import STREAM
 from mlcd.web.pages.parts import JobParts
 from mlcd.web.pages.rendering import page
-from mlcd.web.who import Me, SiteOf
 
 router = APIRouter()
 
 
 @router.get("/jobs/{job_id}")
-def job(request: Request, job_id: Seen, site: SiteOf, who: Me) -> Response:
+def job(request: Request, job_id: Seen, site: SiteOf, actor: SignedIn) -> Response:
     """All there is to know of a job."""
     shown = JobParts(site, job_id).shown()
-    steers = who.role is not Role.VIEWER
-    return page(request, who, "job.html", **shown, steers=steers)
+    steers = actor.role is not Role.VIEWER
+    return page(request, actor, "job.html", **shown, steers=steers)
 
 
 @router.get("/live/jobs/{job_id}")

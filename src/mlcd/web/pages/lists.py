@@ -16,11 +16,11 @@ from mlcd.core.machines import Offer
 from mlcd.core.run import JobState
 from mlcd.errors import MlcdError
 from mlcd.web.api.common import Cursor, Seen
+from mlcd.web.auth import SignedIn, SiteOf, owners_of
 from mlcd.web.clouds import clouds_of
 from mlcd.web.pages.rendering import page, part
 from mlcd.web.site import Site
 from mlcd.web.streams import News, event
-from mlcd.web.who import Me, SiteOf, owners_of
 
 router = APIRouter()
 
@@ -69,14 +69,14 @@ def home() -> Response:
 
 @router.get("/jobs")
 def jobs(
-    request: Request, site: SiteOf, who: Me, state: State = "", q: Words = "", cursor: Cursor = None
+    request: Request, site: SiteOf, actor: SignedIn, state: State = "", q: Words = "", cursor: Cursor = None
 ) -> Response:
     """Jobs, newest first."""
-    choice = Choice(owners_of(site, who), state, q, cursor)
+    choice = Choice(owners_of(site, actor), state, q, cursor)
     found = choice.found(site)
     return page(
         request,
-        who,
+        actor,
         "jobs.html",
         found=found,
         choice=choice,
@@ -89,11 +89,11 @@ def jobs(
 
 @router.get("/live/jobs")
 async def live_jobs(
-    request: Request, site: SiteOf, who: Me, state: State = "", q: Words = "", cursor: Cursor = None
+    request: Request, site: SiteOf, actor: SignedIn, state: State = "", q: Words = "", cursor: Cursor = None
 ) -> Response:
     """The rows of that page as they change (server-sent events); what is no page gets them until they rest."""
     ends = "text/event-stream" not in request.headers.get("accept", "")
-    owners = await run_in_threadpool(owners_of, site, who)
+    owners = await run_in_threadpool(owners_of, site, actor)
     choice = Choice(owners, state, q, cursor)
     shown = choice.owners is None and site.serve.accounts
     chunks = site.hub.follow(choice.key, _Rows(site, choice, shown), 0, ends)
@@ -116,29 +116,29 @@ class _Rows:
 
 
 @router.get("/models")
-def models(request: Request, site: SiteOf, who: Me, cursor: Cursor = None) -> Response:
+def models(request: Request, site: SiteOf, actor: SignedIn, cursor: Cursor = None) -> Response:
     """What trainings handed back, newest first."""
     done = (JobState.SUCCEEDED,)
-    found = site.client.lines(states=done, cursor=cursor, limit=PAGE, owners=owners_of(site, who))
+    found = site.client.lines(states=done, cursor=cursor, limit=PAGE, owners=owners_of(site, actor))
     views = [site.client.view(line.id) for line in found.items]
     older = f"/models?cursor={found.next}" if found.next else ""
-    return page(request, who, "models.html", views=views, cursor=cursor, older=older)
+    return page(request, actor, "models.html", views=views, cursor=cursor, older=older)
 
 
 @router.get("/models/{job_id}")
-def model(request: Request, job_id: Seen, site: SiteOf, who: Me) -> Response:
+def model(request: Request, job_id: Seen, site: SiteOf, actor: SignedIn) -> Response:
     """One model: where it comes from, and a place to try it."""
     view = site.client.view(job_id)
-    return page(request, who, "model.html", view=view)
+    return page(request, actor, "model.html", view=view)
 
 
 @router.get("/offers")
 def offers(
-    request: Request, site: SiteOf, who: Me, cloud: Annotated[str, Query(max_length=100)] = ""
+    request: Request, site: SiteOf, actor: SignedIn, cloud: Annotated[str, Query(max_length=100)] = ""
 ) -> Response:
     """What the clouds sell now: the usual one, another, or all."""
-    names = [name for name in clouds_of(site, who) if name != "replay"]
-    site.asks.take(who.name)
+    names = [name for name in clouds_of(site, actor) if name != "replay"]
+    site.asks.take(actor.name)
     cloud = cloud or site.client.settings.cloud
     asked = [cloud] if cloud in names else names
     with ThreadPoolExecutor(
@@ -147,7 +147,7 @@ def offers(
         answers = list(pool.map(lambda name: _offers_of(site, name), asked))
     found = [offer for answer in answers if isinstance(answer, list) for offer in answer]
     problems = [answer for answer in answers if isinstance(answer, MlcdError)]
-    return page(request, who, "offers.html", offers=found, clouds=names, cloud=cloud, problems=problems)
+    return page(request, actor, "offers.html", offers=found, clouds=names, cloud=cloud, problems=problems)
 
 
 def _offers_of(site: Site, name: str) -> list[Offer] | MlcdError:
@@ -159,8 +159,8 @@ def _offers_of(site: Site, name: str) -> list[Offer] | MlcdError:
 
 
 @router.get("/history")
-def history(request: Request, site: SiteOf, who: Me, cursor: Cursor = None) -> Response:
+def history(request: Request, site: SiteOf, actor: SignedIn, cursor: Cursor = None) -> Response:
     """What earlier jobs tried and chose."""
-    found = site.client.lessons(cursor=cursor, limit=PAGE, owners=owners_of(site, who))
+    found = site.client.lessons(cursor=cursor, limit=PAGE, owners=owners_of(site, actor))
     older = f"/history?cursor={found.next}" if found.next else ""
-    return page(request, who, "history.html", lessons=found.items, cursor=cursor, older=older)
+    return page(request, actor, "history.html", lessons=found.items, cursor=cursor, older=older)

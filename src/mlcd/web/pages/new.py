@@ -16,15 +16,15 @@ from mlcd.core.goal import Aim
 from mlcd.core.machines import Offer
 from mlcd.errors import MlcdError
 from mlcd.web.api.uploads import booked, sender_of
+from mlcd.web.auth import Actor, Editor, SiteOf
 from mlcd.web.clouds import WARNING, clouds_of, is_barred, refuse_cloud
 from mlcd.web.pages.examples import Example, example, examples, read_keys
 from mlcd.web.pages.job_keys import form_keys, short_forms
 from mlcd.web.pages.rendering import page
+from mlcd.web.serialize import answer
 from mlcd.web.site import Site
 from mlcd.web.submission import Body
 from mlcd.web.uploads import Received
-from mlcd.web.who import Actor, Maker, SiteOf
-from mlcd.web.wire import answer
 
 router = APIRouter()
 
@@ -50,7 +50,7 @@ class FileText(Body):
 
 
 @router.get("/new")
-def new(request: Request, site: SiteOf, who: Maker) -> Response:
+def new(request: Request, site: SiteOf, who: Editor) -> Response:
     """The steps on one page."""
     known = registry.names("searchers")
     strategies = {name: about for name, about in STRATEGIES.items() if name in known}
@@ -77,13 +77,13 @@ def new(request: Request, site: SiteOf, who: Maker) -> Response:
 
 
 @router.post("/new/read")
-def read(sent: FileText, _who: Maker) -> Response:
+def read(sent: FileText, _who: Editor) -> Response:
     """The keys in a job file's text."""
     return answer({"job": read_keys(sent.text)})
 
 
 @router.post("/new/examples/{name}")
-async def take_example(name: str, site: SiteOf, who: Maker) -> Response:
+async def take_example(name: str, site: SiteOf, who: Editor) -> Response:
     """An example as an upload of one's own, with its job file."""
     chosen = example(name)
     site.sends.take(who.name)

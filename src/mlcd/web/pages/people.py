@@ -10,9 +10,9 @@ from starlette.responses import RedirectResponse, Response
 from mlcd.core.accounts import Role
 from mlcd.engine.lists import read_cursor
 from mlcd.web.api.common import Cursor
+from mlcd.web.auth import SignedIn, SiteOf, find_actor
 from mlcd.web.pages.rendering import page
 from mlcd.web.sessions import inside
-from mlcd.web.who import Me, SiteOf, find_actor
 
 router = APIRouter()
 
@@ -41,23 +41,25 @@ def setup(request: Request, site: SiteOf) -> Response:
 
 
 @router.get("/team")
-def team(request: Request, site: SiteOf, who: Me, cursor: Cursor = None, log: Cursor = None) -> Response:
+def team(
+    request: Request, site: SiteOf, actor: SignedIn, cursor: Cursor = None, log: Cursor = None
+) -> Response:
     """One's own account; for admins everyone's, the teams and the audit log."""
     store = site.client.store
     named = site.serve.accounts
-    boss = named and who.is_admin
-    people = store.accounts.page(cursor or "", MOST) if boss else []
-    audit = store.service.audit(read_cursor(log), MOST_ENTRIES) if boss else []
+    admin = named and actor.is_admin
+    people = store.accounts.page(cursor or "", MOST) if admin else []
+    audit = store.service.audit(read_cursor(log), MOST_ENTRIES) if admin else []
     return page(
         request,
-        who,
+        actor,
         "team.html",
-        account=store.accounts.get(who.name) if named else None,
-        allowances=store.accounts.allowances(who.name) if named else (),
-        tokens=store.accounts.tokens(who.name) if named else [],
-        secrets=store.service.secrets(who.name),
+        account=store.accounts.get(actor.name) if named else None,
+        allowances=store.accounts.allowances(actor.name) if named else (),
+        tokens=store.accounts.tokens(actor.name) if named else [],
+        secrets=store.service.secrets(actor.name),
         people=people,
-        teams=store.accounts.teams() if boss else [],
+        teams=store.accounts.teams() if admin else [],
         audit=audit,
         log=log,
         older=f"/team?log={audit[-1].number}#audit" if len(audit) == MOST_ENTRIES else "",

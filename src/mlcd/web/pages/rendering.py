@@ -16,18 +16,18 @@ from mlcd import __version__
 from mlcd.core.units import show_duration, show_rate, show_usd
 from mlcd.errors import MlcdError
 from mlcd.reporting.html import Html
+from mlcd.web.auth import Actor, find_actor, site_of
 from mlcd.web.pages.assets import VERSION
-from mlcd.web.who import Actor, find_actor, site_of
 
 TONES = {"succeeded": "good", "failed": "bad", "paused": "warn", "stopped": "warn"}
 
 
-def page(request: Request, who: Actor | None, template: str, status: int = 200, **values: Any) -> Response:
+def page(request: Request, actor: Actor | None, template: str, status: int = 200, **values: Any) -> Response:
     """A whole page for whoever asks."""
     site = site_of(request)
     around = {
-        "who": who,
-        "csrf": who.csrf if who is not None else "",
+        "actor": actor,
+        "csrf": actor.csrf if actor is not None else "",
         "accounts": site.serve.accounts,
         "path": request.url.path,
         "version": __version__,
@@ -47,8 +47,8 @@ def error_page(request: Request, error: MlcdError, status: int) -> Response:
         back = quote(request.url.path, safe="/")
         first = site.client.store.accounts.count() == 0
         return RedirectResponse("/setup" if first else f"/login?next={back}", 303)
-    who = find_actor(request, site) if status < 500 else None
-    return page(request, who, "error.html", status, error=error, code=status)
+    actor = find_actor(request, site) if status < 500 else None
+    return page(request, actor, "error.html", status, error=error, code=status)
 
 
 @cache

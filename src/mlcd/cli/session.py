@@ -30,7 +30,7 @@ _STATE_CODES = {
 }
 
 
-def client_of(context: typer.Context) -> Client:
+def get_client(context: typer.Context) -> Client:
     """The client that the command was given, or one on this computer's settings, or of the server named."""
     if context.obj is None:
         server = context.find_root().params.get("server")
@@ -45,10 +45,10 @@ def _local_client() -> Client:
 
 
 def _remote_client(url: str) -> RemoteClient:
-    from mlcd.remote import RemoteClient, kept_token
+    from mlcd.remote import RemoteClient, load_token
     from mlcd.settings import read_settings
 
-    return RemoteClient(url, os.environ.get("MLCD_TOKEN") or kept_token(read_settings().home, url))
+    return RemoteClient(url, os.environ.get("MLCD_TOKEN") or load_token(read_settings().home, url))
 
 
 def exit_code(view: JobView) -> int:
@@ -56,7 +56,7 @@ def exit_code(view: JobView) -> int:
     return view.record.exit_code or _STATE_CODES.get(view.record.state, NOT_FINISHED)
 
 
-def tell_error(error: MlcdError, *, as_json: bool = False) -> int:
+def print_error(error: MlcdError, *, as_json: bool = False) -> int:
     """Say what happened and what to do next, to programs too if they read JSON; gives the exit code."""
     if as_json:
         show_json_line(error_data(error))
@@ -70,7 +70,7 @@ def tell_error(error: MlcdError, *, as_json: bool = False) -> int:
     return error.exit_code
 
 
-def tell_crash(error: BaseException, *, as_json: bool = False) -> int:
+def print_crash(error: BaseException, *, as_json: bool = False) -> int:
     """Say in one line that mlcd itself failed, and where the trace lies."""
     told = f"mlcd failed unexpectedly: {type(error).__name__}: {error}"
     if as_json:
@@ -85,7 +85,7 @@ def tell_crash(error: BaseException, *, as_json: bool = False) -> int:
     return 1
 
 
-def tell_detached(job_id: str) -> int:
+def print_detached(job_id: str) -> int:
     """After Ctrl-C: the job goes on without us."""
     note(f"\nDetached; {job_id} is still running.")
     note(f"mlcd status {job_id}   how it stands\nmlcd stop {job_id}     end it")

@@ -12,32 +12,32 @@ from typing import IO
 from mlcd.clouds.tasks.copies import JUNK
 from mlcd.engine.archive import zip_files
 from mlcd.errors import InvalidJobError, NotFoundError
-from mlcd.remote.wire import Wire
+from mlcd.remote.connection import Connection
 
 
-def send_folder(wire: Wire, folder: Path) -> str:
+def upload_folder(connection: Connection, folder: Path) -> str:
     """Send a folder without its junk; gives the upload's id. What is there already is not sent again."""
     files = sorted(_files(folder))
     if not files:
         raise InvalidJobError(f"The folder {folder} is empty.", "Mend `workdir` or `file_mounts` in the job.")
-    return _send(wire, files, f"{folder.name or 'folder'}.zip")
+    return _send(connection, files, f"{folder.name or 'folder'}.zip")
 
 
-def send_path(wire: Wire, path: Path) -> str:
+def upload_path(connection: Connection, path: Path) -> str:
     """Send a file or a folder; gives what stands for it on the server."""
     if path.is_dir():
-        return f"upload:{send_folder(wire, path)}"
-    upload = _send(wire, [(path.name, path)], f"{path.name}.zip")
+        return f"upload:{upload_folder(connection, path)}"
+    upload = _send(connection, [(path.name, path)], f"{path.name}.zip")
     return f"upload:{upload}/{path.name}"
 
 
-def _send(wire: Wire, files: list[tuple[str, Path]], name: str) -> str:
+def _send(connection: Connection, files: list[tuple[str, Path]], name: str) -> str:
     with tempfile.TemporaryFile(prefix="mlcd-send-") as packed:
         digest = _pack(files, packed)
         try:
-            found = wire.get(f"/uploads/by-content/{digest}", name=name)
+            found = connection.get(f"/uploads/by-content/{digest}", name=name)
         except NotFoundError:
-            found = wire.send("/uploads", packed, name=name)
+            found = connection.send("/uploads", packed, name=name)
         return str(found["upload"]["id"])
 
 

@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 120.0
 CHUNK_BYTES = 256 * 1024
 
 
-class Wire:
+class Connection:
     """One server."""
 
     def __init__(self, url: str, token: str = "") -> None:

@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import uvicorn
@@ -19,11 +19,27 @@ from mlcd.settings import Settings
 from mlcd.web.app import SETTINGS, create_app, log_to_stderr
 from mlcd.web.clouds import WARNING, is_barred, runs_here
 from mlcd.web.passwords import digest
-from mlcd.web.settings import ServeSettings
+from mlcd.web.settings import Oidc, ServeSettings, wants_accounts
 from mlcd.web.site import open_site
 
 GRACE_SECONDS = 10
 START_SECONDS = 120  # a worker that has not answered by then is replaced; a busy computer starts one slowly
+
+
+def serve_settings(
+    settings: Settings, *, said: bool | None, oidc: tuple[str, str, tuple[str, ...]], **options: Any
+) -> ServeSettings:
+    """The settings in force; a public address without accounts is refused unless the caller insists."""
+    client = Client(settings)
+    try:
+        known = client.store.accounts.count()
+    finally:
+        client.close()
+    wanted = ServeSettings(**options)
+    accounts = wants_accounts(wanted.host, said, wanted.insecure, known)
+    issuer, client_id, domains = oidc
+    provider = Oidc(issuer, client_id, domains=domains) if issuer else None
+    return replace(wanted, accounts=accounts, oidc=provider)
 
 
 def serve(settings: Settings, wanted: ServeSettings, say: Callable[[str], None]) -> None:

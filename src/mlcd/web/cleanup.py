@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from mlcd.web.once import KEPT_SECONDS
+from mlcd.web.idempotency import KEPT_SECONDS
 from mlcd.web.site import Site
 
 log = logging.getLogger("mlcd.web")
@@ -13,7 +13,7 @@ log = logging.getLogger("mlcd.web")
 DAY_SECONDS = 86400.0
 
 
-def tidy(site: Site) -> None:
+def clean_up(site: Site) -> None:
     """All of it; several servers may do so at once."""
     now = time.time()
     site.uploads.clear_stale()

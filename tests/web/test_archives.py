@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from mlcd.errors import UserError
-from mlcd.web import unpacking
-from mlcd.web.unpacking import BrokenArchiveError, safe_name, unpack
+from mlcd.web import archives
+from mlcd.web.archives import BrokenArchiveError, safe_name, unpack
 from mlcd.web.zip_entries import count_entries
 
 
@@ -135,13 +135,13 @@ def test_a_packed_file_that_is_no_tar_is_kept_as_it_is(tmp_path: Path) -> None:
 def test_what_packs_too_well_is_refused_whatever_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpacking, "BOMB_BYTES", 10**5)
+    monkeypatch.setattr(archives, "BOMB_BYTES", 10**5)
     with pytest.raises(UserError, match="more than this server takes"):
         put(tmp_path, zipped(("zeros", "0" * 5_000_000), deflate=True), most=10**12)
 
 
 def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(archives, "MOST_ENTRIES", 3)
     many = [(f"f{n}", "x") for n in range(5)]
     for name, content in (("code.zip", zipped(*many)), ("code.tar.gz", tarred_many(4))):
         (tmp_path / name).mkdir()
@@ -159,7 +159,7 @@ def test_a_zip_of_millions_of_entries_is_not_read_into_memory(
     honest = zipped(*[(f"f{n}", "x") for n in range(2000)])
     end = honest.rindex(b"PK\5\6")
     lying = honest[: end + 8] + b"\1\0\1\0" + honest[end + 12 :]
-    monkeypatch.setattr(unpacking, "MOST_ENTRIES", 1000)
+    monkeypatch.setattr(archives, "MOST_ENTRIES", 1000)
     monkeypatch.setattr(zipfile, "ZipFile", None)
     with pytest.raises(UserError, match="more than 1,000 files"):
         put(tmp_path, lying)
@@ -231,7 +231,7 @@ def test_a_disk_that_is_full_is_no_broken_archive(tmp_path: Path, monkeypatch: p
     def no_room(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(unpacking, "write_entry", no_room)
+    monkeypatch.setattr(archives, "write_entry", no_room)
     with pytest.raises(OSError, match="No space left"):
         put(tmp_path, zipped(("a", "x")))
 

@@ -1,8 +1,8 @@
 """Who asks, and what they may do: dependencies of every handler.
 
-    Me      anyone who is signed in; on a server without accounts, whoever reaches it
-    Maker   one who may change things: users and admins
-    Boss    an admin
+    SignedIn  anyone who is signed in; on a server without accounts, whoever reaches it
+    Editor    one who may change things: users and admins
+    Admin     an admin
 
 State-changing requests must not be another site's doing: a session needs its CSRF token, and without accounts
 the request must come from our own page or from no page at all. A bearer token is proof enough.
@@ -83,9 +83,9 @@ def admin(actor: Annotated[Actor, Depends(signed_in)]) -> Actor:
     return actor
 
 
-Me = Annotated[Actor, Depends(signed_in)]
-Maker = Annotated[Actor, Depends(may_change)]
-Boss = Annotated[Actor, Depends(admin)]
+SignedIn = Annotated[Actor, Depends(signed_in)]
+Editor = Annotated[Actor, Depends(may_change)]
+Admin = Annotated[Actor, Depends(admin)]
 
 
 def find_actor(request: Request, site: Site) -> Actor | None:

@@ -1,4 +1,4 @@
-"""A tar archive from a stranger, unpacked in a process of its own: `python -m mlcd.web.untarring '{…}'`.
+"""A tar archive from a stranger, unpacked in a process of its own: `python -m mlcd.web.untar '{…}'`.
 
 What a tar says of its entries (long names, attributes, maps of holes) is read into memory before anybody can look at its size, and
 may take hours to read. So it is read with little memory and for a limited time, and the server goes on meanwhile.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mlcd.errors import UserError
-from mlcd.web.unpacking import (
+from mlcd.web.archives import (
     NO_TAR,
     Allowance,
     BrokenArchiveError,

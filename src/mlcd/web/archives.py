@@ -126,7 +126,7 @@ def _untar(file: Path, into: Path, allowance: Allowance) -> bool:
     places = {"file": str(file), "into": str(into)}
     order = {**places, "most_bytes": allowance.left_bytes, "most_entries": MOST_ENTRIES}
     done = subprocess.run(
-        [sys.executable, "-m", "mlcd.web.untarring", json.dumps(order)], capture_output=True, check=False
+        [sys.executable, "-m", "mlcd.web.untar", json.dumps(order)], capture_output=True, check=False
     )
     if done.returncode not in (0, NO_TAR):
         raise _told(done)

@@ -19,7 +19,7 @@ FORGET_SECONDS = 3600.0  # after the last guess
 _MOST_KEYS = 100_000  # the ones unused for longest are forgotten first
 
 
-class Rate:
+class RateLimit:
     """So many a minute for each key, all of them at once if need be."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from mlcd.cli import options as given
-from mlcd.cli.door import client_of
 from mlcd.cli.screen import show_json
+from mlcd.cli.session import get_client
 from mlcd.errors import UserError
 
 
@@ -36,7 +36,7 @@ def predict(
         mlcd predict digits-3f2a1c --input images.json
     """
     inputs = _read(source)
-    show_json({"outputs": client_of(context).predict(job, inputs, dtype=dtype)})
+    show_json({"outputs": get_client(context).predict(job, inputs, dtype=dtype)})
 
 
 def _read(source: Path) -> Any:

@@ -14,10 +14,10 @@ from mlcd.core.listing import LogPage
 from mlcd.core.records import Event
 from mlcd.errors import NotFoundError
 from mlcd.web.api.common import Limit, Number, Seen, gives
+from mlcd.web.auth import SiteOf
+from mlcd.web.serialize import answer, light
 from mlcd.web.site import Site
 from mlcd.web.streams import News, Piece, event
-from mlcd.web.who import SiteOf
-from mlcd.web.wire import answer, light
 
 router = APIRouter(tags=["following"])
 

@@ -1,4 +1,4 @@
-"""Following a job to where it rests, and saying how it ended."""
+"""JobFollower a job to where it rests, and saying how it ended."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from mlcd.cli.displays import Display, JsonLines, OnTerminal, PlainLines, Silent
-from mlcd.cli.door import exit_code, tell_detached
 from mlcd.cli.screen import interactive, lines, out, printable, show, show_json, show_json_line
+from mlcd.cli.session import exit_code, print_detached
 from mlcd.cli.tables import bill_table, plan_lines, state_text, totals
 from mlcd.core.goal import Goal
 from mlcd.core.records import JobRecord
@@ -27,7 +27,7 @@ _TAIL_LINES = 15
 _LIMIT_CODES = (104, 105, 106)  # budget exhausted, deadline missed, goal unreachable
 
 
-class Following:
+class JobFollower:
     """One job followed by one command, over a question in the middle if need be."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Following:
                 for view in self.client.follow(self.job_id):
                     self._show(view)
         except KeyboardInterrupt:
-            raise typer.Exit(tell_detached(self.job_id)) from None
+            raise typer.Exit(print_detached(self.job_id)) from None
         return view
 
     def confirmed(self, view: JobView) -> bool:

@@ -19,16 +19,16 @@ from starlette.responses import Response
 
 from mlcd.errors import MlcdError, StoreError, UserError
 from mlcd.store.service import Request as Kept
+from mlcd.web.auth import SignedIn, SiteOf
 from mlcd.web.faults import answer_of
 from mlcd.web.site import Site
-from mlcd.web.who import Me, SiteOf
 
 REPLAYED = "Idempotency-Replayed"
 KEPT_SECONDS = 7 * 86400.0
 
 
 @dataclass(frozen=True)
-class Once:
+class IdempotentRequest:
     """One POST, carried out once."""
 
     site: Site
@@ -70,15 +70,15 @@ def _answer(act: Callable[[str], Response], reserved: str) -> Response:
         return answer_of(error)
 
 
-async def _once(
+async def _idempotent_request(
     request: Request,
-    who: Me,
+    actor: SignedIn,
     site: SiteOf,
     idempotency_key: Annotated[str, Header(max_length=200, pattern=r"^[!-~]*$")] = "",
-) -> Once:
+) -> IdempotentRequest:
     body = await request.body()
     head = f"{request.method} {request.url.path}?{request.url.query}\n".encode()
-    return Once(site, who.name, idempotency_key, hashlib.sha256(head + body).hexdigest())
+    return IdempotentRequest(site, actor.name, idempotency_key, hashlib.sha256(head + body).hexdigest())
 
 
-OncePer = Annotated[Once, Depends(_once)]
+Idempotent = Annotated[IdempotentRequest, Depends(_idempotent_request)]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mlcd.web import uploads as uploads_module
+from mlcd.web.cleanup import DAY_SECONDS, clean_up, expire_uploads
 from mlcd.web.site import Site
-from mlcd.web.tidying import DAY_SECONDS, expire_uploads, tidy
 from mlcd.web.uploads import Received, Sender
 from web.people import Person, open_test_site
 
@@ -39,7 +39,7 @@ def me(site: Site) -> Person:
 def test_an_upload_that_nobody_uses_goes_after_a_week(site: Site, me: Person) -> None:
     old, fresh = _send(me, "old"), _send(me, "fresh")
     _age(site, old)
-    tidy(site)
+    clean_up(site)
     assert not _place(site, old).exists()
     assert me("GET", f"/uploads/{old}").status_code == 404
     assert [item["id"] for item in me.get("/uploads")["items"]] == [fresh]
@@ -72,7 +72,7 @@ def test_looking_at_an_old_upload_renews_it(site: Site, me: Person) -> None:
     upload = _send(me, "looked at")
     _age(site, upload)
     me.get(f"/uploads/{upload}")
-    tidy(site)
+    clean_up(site)
     assert _place(site, upload).is_dir()
 
 
@@ -113,10 +113,10 @@ def test_nothing_is_taken_away_while_somebody_sends_the_same(site: Site, me: Per
 def test_content_that_nobody_knows_of_goes_too(site: Site, me: Person) -> None:
     upload = _send(me, "orphan")
     assert site.client.store.service.uploads.forget(upload, time.time() + 1.0)
-    tidy(site)
+    clean_up(site)
     assert _place(site, upload).is_dir(), "it may be on its way into the books"
     os.utime(_place(site, upload), (0.0, 0.0))
-    tidy(site)
+    clean_up(site)
     assert not _place(site, upload).exists()
 
 
@@ -130,7 +130,7 @@ def test_an_unfinished_upload_goes_once_nothing_arrives_any_more(
         os.utime(incoming / name, (0.0, 0.0))
     os.utime(incoming / "left" / "sent", (0.0, 0.0))
     monkeypatch.setattr(uploads_module, "STALE_SECONDS", 3600.0)
-    tidy(site)
+    clean_up(site)
     assert [path.name for path in incoming.iterdir()] == ["slow"]
 
 

@@ -13,13 +13,13 @@ from types import FrameType
 from fastapi import FastAPI
 
 from mlcd.errors import MlcdError
+from mlcd.web.cleanup import clean_up
 from mlcd.web.site import Site
 from mlcd.web.streams import Hub
-from mlcd.web.tidying import tidy
 
 log = logging.getLogger("mlcd.web")
 
-TIDY_SECONDS = 3600.0
+CLEANUP_SECONDS = 3600.0
 
 
 @asynccontextmanager
@@ -27,7 +27,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """From the first request to the last."""
     site: Site = app.state.site
     end_streams_on_signal(site.hub)
-    tasks = [asyncio.create_task(_watch(site)), asyncio.create_task(_keep_tidy(site))]
+    tasks = [asyncio.create_task(_watch(site)), asyncio.create_task(_keep_clean(site))]
     try:
         yield
     finally:
@@ -64,10 +64,10 @@ async def _watch(site: Site) -> None:
         await asyncio.sleep(site.serve.watch_seconds)
 
 
-async def _keep_tidy(site: Site) -> None:
+async def _keep_clean(site: Site) -> None:
     while True:
         try:
-            await asyncio.to_thread(tidy, site)
+            await asyncio.to_thread(clean_up, site)
         except (MlcdError, OSError) as error:
             log.warning("what is over cannot be cleared away now: %s", error)
-        await asyncio.sleep(TIDY_SECONDS)
+        await asyncio.sleep(CLEANUP_SECONDS)
