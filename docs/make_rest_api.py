@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mlcd.api import Client
 from mlcd.settings import Settings
 from mlcd.web.app import create_app
 from mlcd.web.settings import ServeSettings
@@ -52,7 +51,7 @@ def make_page() -> str:
 def openapi() -> dict[str, Any]:
     """The document of a server with nothing in it."""
     with tempfile.TemporaryDirectory() as home:
-        site = open_site(Client(Settings(home=Path(home))), ServeSettings())
+        site = open_site(Settings(home=Path(home)), ServeSettings())
         try:
             return dict(create_app(site).openapi())
         finally:

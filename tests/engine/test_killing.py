@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mlcd.api import Client, at_rest
+from mlcd.api import Client
 from mlcd.clouds.tasks.processes import started_seconds
 from mlcd.core.run import JobState
 from mlcd.engine import control
@@ -222,7 +222,7 @@ def test_a_stop_asked_of_a_job_that_has_just_ended_leaves_it_at_rest(
     client.start(job_id)
     assert list(client.follow(job_id))[-1].record.state is JobState.SUCCEEDED
     client.store.change_job(job_id, stop_asked=True)
-    assert at_rest(client.view(job_id))
+    assert client.view(job_id).at_rest
 
 
 def _wait_for(condition: Callable[[], bool]) -> None:

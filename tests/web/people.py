@@ -13,7 +13,6 @@ from fastapi.testclient import TestClient
 from httpx import Response
 
 from mlcd import registry
-from mlcd.api import Client
 from mlcd.clouds.local.settings import LocalSettings
 from mlcd.settings import NotifySettings, Settings
 from mlcd.store import open_store
@@ -56,7 +55,7 @@ def open_test_site(home: Path, notify: NotifySettings = NO_NOTICES, **options: A
             **options,
         }
     )
-    return open_site(Client(settings), wanted)
+    return open_site(settings, wanted)
 
 
 @cache
@@ -93,7 +92,7 @@ def good(answer: Response) -> Response:
 
 def set_up(site: Site) -> Person:
     """The first account, an admin with a token."""
-    site.client.store.accounts.offer_setup(digest("setup"))
+    site.accounts.offer_setup(digest("setup"))
     browser = Person(site)
     csrf = browser.post("/setup", {"name": ADMIN, "password": PASSWORD, "setup_token": "setup"})["csrf"]
     made = browser.post("/tokens", {"label": "test"}, headers={"X-CSRF-Token": csrf})

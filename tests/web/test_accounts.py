@@ -49,7 +49,7 @@ def test_a_public_address_without_accounts_is_refused_unless_one_insists() -> No
 
 
 def test_the_first_account_needs_the_setup_token_and_is_an_admin(site: Site) -> None:
-    site.client.store.accounts.offer_setup(digest("right"))
+    site.accounts.offer_setup(digest("right"))
     person = Person(site)
     wanted = {"name": "eve", "password": PASSWORD}
     assert person("POST", "/setup", {**wanted, "setup_token": "wrong"}).status_code == 403
@@ -58,12 +58,12 @@ def test_the_first_account_needs_the_setup_token_and_is_an_admin(site: Site) -> 
         Person(site)("POST", "/setup", {**wanted, "name": "mallory", "setup_token": "right"}).status_code
         == 403
     )
-    assert site.client.store.accounts.count() == 1
+    assert site.accounts.count() == 1
 
 
 def test_a_restart_voids_the_setup_token_that_was_printed_before(site: Site) -> None:
-    site.client.store.accounts.offer_setup(digest("old"))
-    site.client.store.accounts.offer_setup(digest("new"))
+    site.accounts.offer_setup(digest("old"))
+    site.accounts.offer_setup(digest("new"))
     sent = {"name": "eve", "password": PASSWORD, "setup_token": "old"}
     assert Person(site)("POST", "/setup", sent).status_code == 403
 

@@ -44,9 +44,7 @@ def test_an_upload_that_nobody_uses_goes_after_a_week(site: Site, me: Person) ->
     assert me("GET", f"/uploads/{old}").status_code == 404
     assert [item["id"] for item in me.get("/uploads")["items"]] == [fresh]
     assert _place(site, fresh).is_dir()
-    assert ("upload expired", old) in [
-        (line.action, line.thing) for line in site.client.store.service.audit(None, 9)
-    ]
+    assert ("upload expired", old) in [(line.action, line.thing) for line in site.service.audit(None, 9)]
 
 
 @pytest.mark.parametrize("role", ["code", "mount", "trace"])
@@ -65,7 +63,7 @@ def test_an_upload_that_a_job_speaks_of_stays(site: Site, me: Person, role: str)
     _age(site, used)
     assert expire_uploads(site, time.time() - 7 * DAY_SECONDS) == []
     assert _place(site, used).is_dir()
-    assert site.client.store.service.uploads.unused_since(time.time() - DAY_SECONDS) == set(), "renewed"
+    assert site.service.uploads.unused_since(time.time() - DAY_SECONDS) == set(), "renewed"
 
 
 def test_looking_at_an_old_upload_renews_it(site: Site, me: Person) -> None:
@@ -80,7 +78,7 @@ def test_an_upload_that_is_used_while_it_expires_stays(site: Site, me: Person) -
     """A POST finds its upload after the server decided that it is old, and before it is taken away."""
     upload = _send(me, "late")
     _age(site, upload)
-    book = site.client.store.service.uploads
+    book = site.service.uploads
 
     def forget() -> bool:
         me.post("/jobs", {"job": JOB, "code": upload})
@@ -112,7 +110,7 @@ def test_nothing_is_taken_away_while_somebody_sends_the_same(site: Site, me: Per
 
 def test_content_that_nobody_knows_of_goes_too(site: Site, me: Person) -> None:
     upload = _send(me, "orphan")
-    assert site.client.store.service.uploads.forget(upload, time.time() + 1.0)
+    assert site.service.uploads.forget(upload, time.time() + 1.0)
     clean_up(site)
     assert _place(site, upload).is_dir(), "it may be on its way into the books"
     os.utime(_place(site, upload), (0.0, 0.0))
@@ -146,7 +144,7 @@ async def _receive(site: Site, content: bytes, book: Any) -> None:
 
 
 def _age(site: Site, upload: str) -> None:
-    site.client.store.service.uploads.renew(upload, time.time() - OLD_SECONDS)
+    site.service.uploads.renew(upload, time.time() - OLD_SECONDS)
 
 
 def _place(site: Site, upload: str) -> Path:

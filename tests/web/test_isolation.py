@@ -216,8 +216,8 @@ def _assert_same(theirs: Any, nobodys: Any, names: dict[str, str]) -> None:
 
 def _still_hers(world: World) -> bool:
     record = world.site.client.store.job(world.names["job_id"])
-    sealed = world.site.client.store.service.sealed("ada")
-    tokens = {token.id for token in world.site.client.store.accounts.tokens("ada")}
+    sealed = world.site.service.sealed("ada")
+    tokens = {token.id for token in world.site.accounts.tokens("ada")}
     return (
         record.state is JobState.SUCCEEDED
         and not record.stop_asked
@@ -227,5 +227,7 @@ def _still_hers(world: World) -> bool:
 
 
 def test_a_second_site_on_the_same_store_sees_the_same_accounts(world: World) -> None:
-    again = open_site(world.site.client, world.site.serve)
+    again = open_site(world.site.client.settings, world.site.serve)
+    assert again.accounts.page() == world.site.accounts.page()
+    again.client.close()
     assert again.vault.signing_key == world.site.vault.signing_key

@@ -43,7 +43,7 @@ def test_whoever_the_provider_knows_gets_an_account_and_is_a_user(site: Site, is
     again = Person(site)
     issuer.sign_in(again)
     assert again.get("/session")["name"] == "ada"
-    assert site.client.store.accounts.count() == 2
+    assert site.accounts.count() == 2
 
 
 def test_the_code_is_redeemed_with_the_verifier_of_its_challenge(site: Site, issuer: Issuer) -> None:
@@ -57,7 +57,7 @@ def test_the_code_is_redeemed_with_the_verifier_of_its_challenge(site: Site, iss
 
 def test_the_first_account_is_not_made_by_single_sign_on(site: Site, issuer: Issuer) -> None:
     assert issuer.sign_in(Person(site)).status_code == 403
-    assert site.client.store.accounts.count() == 0
+    assert site.accounts.count() == 0
 
 
 def test_a_name_that_is_taken_stays_with_who_has_it(

@@ -21,7 +21,7 @@ from mlcd.core.view import JobStory, JobView
 from mlcd.reporting.stopping import goes_on_from
 
 if TYPE_CHECKING:
-    from mlcd.api import Client
+    from mlcd.client import ClientProtocol
 
 _TAIL_LINES = 15
 _LIMIT_CODES = (104, 105, 106)  # budget exhausted, deadline missed, goal unreachable
@@ -32,7 +32,7 @@ class JobFollower:
 
     def __init__(
         self,
-        client: Client,
+        client: ClientProtocol,
         job_id: str,
         *,
         as_json: bool,

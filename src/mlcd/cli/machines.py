@@ -22,7 +22,7 @@ from mlcd.reporting.gauges import goal_in_words
 from mlcd.settings import read_settings
 
 if TYPE_CHECKING:
-    from mlcd.api import Client
+    from mlcd.client import ClientProtocol
 
 
 class Order(StrEnum):
@@ -149,7 +149,9 @@ def sweep(
         raise typer.Exit(print_error(problem))
 
 
-def _swept(client: Client, end: bool, others: bool) -> tuple[list[Stray], IncompleteSweepError | None]:
+def _swept(
+    client: ClientProtocol, end: bool, others: bool
+) -> tuple[list[Stray], IncompleteSweepError | None]:
     """What was found, and why that is not all."""
     try:
         return client.sweep(end=end, others=others), None

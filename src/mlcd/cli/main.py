@@ -16,7 +16,7 @@ from mlcd.cli.session import print_crash, print_error
 from mlcd.errors import MlcdError
 
 if TYPE_CHECKING:
-    from mlcd.api import Client
+    from mlcd.client import ClientProtocol
 
 app = typer.Typer(
     name="mlcd",
@@ -69,7 +69,7 @@ def version(
         show(__version__)
 
 
-def main(arguments: Sequence[str] | None = None, client: Client | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, client: ClientProtocol | None = None) -> int:
     """Run one command; gives its exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     as_json = "--json" in given or "--json-lines" in given

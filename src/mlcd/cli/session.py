@@ -7,7 +7,7 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -17,8 +17,7 @@ from mlcd.core.view import JobView
 from mlcd.errors import MlcdError, TaskFailedError, error_data
 
 if TYPE_CHECKING:
-    from mlcd.api import Client
-    from mlcd.remote import RemoteClient
+    from mlcd.client import ClientProtocol
 
 NOT_FINISHED = 101
 DETACHED = 130  # as after any Ctrl-C; the job goes on
@@ -30,21 +29,22 @@ _STATE_CODES = {
 }
 
 
-def get_client(context: typer.Context) -> Client:
-    """The client that the command was given, or one on this computer's settings, or of the server named."""
+def get_client(context: typer.Context) -> ClientProtocol:
+    """The client that the command was given; else that of the server named, or of this computer."""
     if context.obj is None:
         server = context.find_root().params.get("server")
         context.obj = _remote_client(server) if server else _local_client()
-    return cast("Client", context.obj)
+    client: ClientProtocol = context.obj
+    return client
 
 
-def _local_client() -> Client:
+def _local_client() -> ClientProtocol:
     from mlcd.api import Client
 
     return Client()
 
 
-def _remote_client(url: str) -> RemoteClient:
+def _remote_client(url: str) -> ClientProtocol:
     from mlcd.remote import RemoteClient, load_token
     from mlcd.settings import read_settings
 

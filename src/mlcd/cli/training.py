@@ -15,7 +15,7 @@ from mlcd.core.run import JobState
 from mlcd.core.view import JobView
 
 if TYPE_CHECKING:
-    from mlcd.api import Client
+    from mlcd.client import ClientProtocol
 
 JsonLinesFlag = Annotated[
     bool, typer.Option("--json-lines", help="Write each event as JSON, the job at the end.")
@@ -130,7 +130,7 @@ def run(
     raise typer.Exit(carry_out(client, following))
 
 
-def carry_out(client: Client, following: JobFollower) -> int:
+def carry_out(client: ClientProtocol, following: JobFollower) -> int:
     """Follow the job through plan, question and training; gives the exit code."""
     view = following.until_rest()
     waits = view.record.state is JobState.PLANNED and not view.record.confirmed
@@ -141,7 +141,7 @@ def carry_out(client: Client, following: JobFollower) -> int:
 
 
 def _submit(
-    client: Client,
+    client: ClientProtocol,
     job: Path,
     place: given.Place,
     env: list[str] | None,

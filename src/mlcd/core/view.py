@@ -46,6 +46,11 @@ class JobView:
         return max(self.run.samples, live.samples if live is not None else 0.0)
 
     @property
+    def at_rest(self) -> bool:
+        """Whether nothing happens to the job until somebody acts."""
+        return not self.record.needs_controller and not self.controlled
+
+    @property
     def limits_changed(self) -> bool:
         """Whether other limits are in force than those that the plan was made for."""
         planned = self.record.plan.goal if self.record.plan is not None else None

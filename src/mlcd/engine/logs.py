@@ -17,6 +17,7 @@ from mlcd.settings import Settings
 from mlcd.store import Store
 
 PAGE_BYTES = 256 * 1024
+_LINE_ENDS = (b"\n", b"\r")  # progress bars end their lines with a carriage return
 
 
 def log_page(
@@ -56,7 +57,7 @@ def _read(log: Path, after: int, ended: bool) -> tuple[list[str], int, bool]:
         start = _start_of_line(stream, after)
         chunk = stream.read(PAGE_BYTES)
         at_end = len(chunk) < PAGE_BYTES
-    whole = len(chunk) if at_end and ended else chunk.rfind(b"\n") + 1
+    whole = len(chunk) if at_end and ended else max(chunk.rfind(end) for end in _LINE_ENDS) + 1
     if whole == 0 and not at_end:
         whole = len(chunk)  # a line longer than a page comes in pieces
     text = chunk[:whole].decode(errors="replace")
@@ -67,6 +68,6 @@ def _start_of_line(stream: BufferedReader, after: int) -> int:
     """The place itself; if the file was rewritten meanwhile, the beginning of the next line."""
     after = min(after, os.fstat(stream.fileno()).st_size)
     stream.seek(max(0, after - 1))
-    if after > 0 and stream.read(1) != b"\n":
+    if after > 0 and stream.read(1) not in _LINE_ENDS:
         stream.readline(PAGE_BYTES)
     return stream.tell()

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mlcd.api import at_rest
-from mlcd.core.job import Job
-from mlcd.core.jobfile import LoadedJob, job_to_dict, load
+from mlcd.client import ClientProtocol
+from mlcd.core.jobfile import LoadedJob, job_to_dict
 from mlcd.core.listing import JobLine, Lesson, LogPage, Page
 from mlcd.core.machines import Offer
 from mlcd.core.records import Event
 from mlcd.core.run import JobState
 from mlcd.core.serial import from_data
 from mlcd.core.view import Check, IncompleteSweepError, JobStory, JobView, Stray, SweepProblem
-from mlcd.errors import NotFoundError
-from mlcd.forecast.curves import Price
 from mlcd.remote.connection import Connection
 from mlcd.remote.upload import upload_folder, upload_path
-from mlcd.reporting.curve import Curve, curve_of
-
-FOLLOW_SECONDS = 0.5
 
 
-class RemoteClient:
-    """mlcd on a server: every verb of Client."""
+class RemoteClient(ClientProtocol):
+    """mlcd on a server."""
+
+    poll_seconds = 0.5
 
     def __init__(self, url: str, token: str = "") -> None:
         self.connection = Connection(url, token)
@@ -40,26 +34,13 @@ class RemoteClient:
         """What the server is and knows."""
         return dict(self.connection.get("/about"))
 
+    @property
+    def default_cloud(self) -> str:
+        """The cloud of the server's settings."""
+        return str(self.about["cloud"])
+
     def close(self) -> None:
         """Nothing is held open."""
-
-    def load(
-        self,
-        job: str | Path | Job | Mapping[str, Any],
-        *,
-        envs: Mapping[str, str] | None = None,
-        secrets: Mapping[str, str] | None = None,
-        overrides: Mapping[str, Any] | None = None,
-    ) -> LoadedJob:
-        """Read and check a job of this computer: a file, a mapping with the same keys, or a Job."""
-        return load(
-            job,
-            envs=envs or {},
-            secrets=secrets or {},
-            environ=os.environ,
-            overrides=overrides or {},
-            defaults={"cloud": self.about["cloud"]},
-        )
 
     def check(
         self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None
@@ -95,15 +76,6 @@ class RemoteClient:
     def confirm(self, job_id: str) -> None:
         """Accept the plan, now or ahead of it: the training may cost money."""
         self.connection.post(f"/jobs/{job_id}/confirm", None)
-
-    def follow(self, job_id: str) -> Iterator[JobView]:
-        """Snapshots until the job rests."""
-        while True:
-            view = self.view(job_id)
-            yield view
-            if at_rest(view):
-                return
-            time.sleep(FOLLOW_SECONDS)
 
     def view(self, job_id: str) -> JobView:
         """How a job stands."""
@@ -141,19 +113,6 @@ class RemoteClient:
             place = None if page["next"] is None else int(page["next"])
         return found
 
-    def logs(
-        self, job_id: str, *, follow: bool = False, node: int = 0, task: str | None = None
-    ) -> Iterator[str]:
-        """Lines of a task's log, the newest task's by default; secrets are blotted out."""
-        page = self._first_page(job_id, follow, node, task)
-        while True:
-            yield from page.lines
-            if page.over or not (page.lines or follow):
-                return
-            if not page.lines:
-                time.sleep(FOLLOW_SECONDS)
-            page = self.log_page(job_id, after=page.next, node=node, task=page.task_id)
-
     def log_page(self, job_id: str, *, after: int = 0, node: int = 0, task: str | None = None) -> LogPage:
         """Whole lines of a task's log from a place on."""
         return from_data(
@@ -180,10 +139,6 @@ class RemoteClient:
         """Have a training go on elsewhere, through its checkpoint."""
         place = {"instance": instance, "nodes": nodes, "batch_size": batch_size}
         return self._view(self.connection.post(f"/jobs/{job_id}/move", place))
-
-    def curve(self, job_id: str, price: Price | None = None) -> Curve:
-        """Time against cost over the job's deployments, with the Pareto front and its knee."""
-        return curve_of(self.story(job_id), price)
 
     def report(self, job_id: str, path: Path | None = None) -> Path:
         """Write one self-contained HTML file that tells the job's story."""
@@ -243,16 +198,6 @@ class RemoteClient:
         if "trace" in given:
             given["trace"] = upload_path(self.connection, Path(given["trace"]).expanduser().absolute())
         return given
-
-    def _first_page(self, job_id: str, follow: bool, node: int, task: str | None) -> LogPage:
-        self.view(job_id)  # an unknown job is an error; one without a log yet is worth waiting for
-        while True:
-            try:
-                return self.log_page(job_id, node=node, task=task)
-            except NotFoundError:
-                if not follow or task is not None:
-                    raise
-            time.sleep(FOLLOW_SECONDS)
 
     def _pages(self, path: str, **query: Any) -> Iterator[Any]:
         cursor = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from mlcd.store.accounts import Accounts
 from mlcd.store.control import LostControlError
+from mlcd.store.service import Service
 from mlcd.store.store import Store, open_store
 
-__all__ = ["LostControlError", "Store", "open_store"]
+__all__ = ["Accounts", "LostControlError", "Service", "Store", "open_store"]

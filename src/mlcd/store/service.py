@@ -32,9 +32,9 @@ class Service:
         self._database = database
         self.uploads = Uploads(database)
 
-    def open_request(self, account: str, key: str, fresh: Request, now: float) -> Request:
+    def open_request(self, account: str, key: str, digest: str, reserved: str, now: float) -> Request:
         """The request of that key as first seen: this one, unless there was one before."""
-        row = {"account": account, "key": key, "digest": fresh.digest, "reserved": fresh.reserved, "at": now}
+        row = {"account": account, "key": key, "digest": digest, "reserved": reserved, "at": now}
         mine = (requests.c.account == account) & (requests.c.key == key)
         with self._database.writing() as connection:
             connection.execute(insert_or_skip(connection, requests).values(row))

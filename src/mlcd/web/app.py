@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute
 
 from mlcd import __version__
-from mlcd.api import Client
+from mlcd.settings import read_settings
 from mlcd.web import api, faults, monitoring, pages
 from mlcd.web.clouds import may_go_on
 from mlcd.web.headers import RequestLimits, SecurityHeaders
@@ -65,7 +65,7 @@ def _routes() -> list[BaseRoute]:
 def from_environment() -> FastAPI:
     """The application in a worker process, which gets its settings through the environment."""
     log_to_stderr()
-    return create_app(open_site(Client(), from_table(json.loads(os.environ[SETTINGS]))))
+    return create_app(open_site(read_settings(), from_table(json.loads(os.environ[SETTINGS]))))
 
 
 def log_to_stderr() -> None:

@@ -104,7 +104,7 @@ def owners_of(site: Site, actor: Actor) -> frozenset[str] | None:
     if actor.is_admin:
         return None
     if actor.role is Role.VIEWER:
-        return site.client.store.accounts.members(actor.team)
+        return site.accounts.members(actor.team)
     return frozenset({actor.name})
 
 
@@ -128,7 +128,7 @@ def _by_cookie(site: Site, cookie: str) -> Actor | None:
 
 def _by_token(site: Site, text: str, session: bool) -> Actor | None:
     parts = split_token(text)
-    found = site.client.store.accounts.token(parts[0], time.time()) if parts else None
+    found = site.accounts.token(parts[0], time.time()) if parts else None
     if parts is None or found is None:
         return None
     token, kept, account = found

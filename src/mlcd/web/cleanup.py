@@ -17,8 +17,8 @@ def clean_up(site: Site) -> None:
     """All of it; several servers may do so at once."""
     now = time.time()
     site.uploads.clear_stale()
-    site.client.store.service.drop_requests(now - KEPT_SECONDS)
-    site.client.store.accounts.drop_expired(now)
+    site.service.drop_requests(now - KEPT_SECONDS)
+    site.accounts.drop_expired(now)
     expire_uploads(site, now - site.serve.upload_days * DAY_SECONDS)
 
 
@@ -27,7 +27,7 @@ def expire_uploads(site: Site, before: float) -> list[str]:
 
     Among them are those that the database does not know: a server was killed while it took them away.
     """
-    book = site.client.store.service.uploads
+    book = site.service.uploads
     old = book.unused_since(before) | (site.uploads.ids(before) - book.known())
     named = book.named_by_jobs() if old else set()
     for upload_id in old & named:
@@ -39,7 +39,7 @@ def expire_uploads(site: Site, before: float) -> list[str]:
 
 
 def _take_away(site: Site, upload_id: str, before: float) -> bool:
-    book = site.client.store.service.uploads
+    book = site.service.uploads
     if not site.uploads.take_away(upload_id, lambda: book.forget(upload_id, before)):
         return False
     site.note("", "upload expired", upload_id)

@@ -134,6 +134,6 @@ def _is_admin(site: Site, owner: str) -> bool:
     if not owner:
         return True  # of a time when there were no accounts
     try:
-        return site.client.store.accounts.get(owner).role is Role.ADMIN
+        return site.accounts.get(owner).role is Role.ADMIN
     except NotFoundError:
         return False

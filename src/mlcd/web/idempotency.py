@@ -18,7 +18,6 @@ from fastapi import Depends, Header, Request
 from starlette.responses import Response
 
 from mlcd.errors import MlcdError, StoreError, UserError
-from mlcd.store.service import Request as Kept
 from mlcd.web.auth import SignedIn, SiteOf
 from mlcd.web.faults import answer_of
 from mlcd.web.site import Site
@@ -40,10 +39,8 @@ class IdempotentRequest:
         """The answer of the act, which gets a random text to make ids of; a private one is stored sealed."""
         if not self.key:
             return act(secrets.token_hex(8))
-        service = self.site.client.store.service
-        kept = service.open_request(
-            self.account, self.key, Kept(self.digest, secrets.token_hex(8)), time.time()
-        )
+        service = self.site.service
+        kept = service.open_request(self.account, self.key, self.digest, secrets.token_hex(8), time.time())
         if kept.digest != self.digest:
             raise UserError("This idempotency key was used for another request.", "Take a new key.")
         if kept.status is None or kept.answer is None:

@@ -8,7 +8,6 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from mlcd import __version__
-from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
 from mlcd.web.auth import Admin, SiteOf
 from mlcd.web.serialize import answer
@@ -27,7 +26,7 @@ class Health(BaseModel):
 @router.get("/health", responses={200: {"model": Health}})
 def health(site: SiteOf) -> Response:
     """Answers 200 if the server and its database work."""
-    site.client.store.accounts.count()
+    site.accounts.count()
     return answer({"status": "ok", "version": __version__})
 
 
@@ -39,7 +38,7 @@ def metrics(site: SiteOf, _actor: Admin) -> Response:
 
 def _collect(site: Site) -> CollectorRegistry:
     registry = CollectorRegistry()
-    service = site.client.store.service
+    service = site.service
     jobs = Gauge("mlcd_jobs", "Jobs by state.", ["state"], registry=registry)
     for state in JobState:
         jobs.labels(state.value).set(0)
@@ -48,9 +47,8 @@ def _collect(site: Site) -> CollectorRegistry:
     real, replayed = service.spent_usd()
     _gauge(registry, "mlcd_spent_usd", "Dollars on all bills.", real)
     _gauge(registry, "mlcd_replayed_usd", "Dollars on the bills of replays, which nobody pays.", replayed)
-    _gauge(
-        registry, "mlcd_forecast_usd", "Dollars that jobs at work are foreseen to spend yet.", _foreseen(site)
-    )
+    remaining = site.client.remaining_usd()
+    _gauge(registry, "mlcd_forecast_usd", "Dollars that running jobs are expected to spend yet.", remaining)
     _gauge(registry, "mlcd_running_tasks", "Jobs that have something running.", service.running())
     _gauge(registry, "mlcd_stream_readers", "Readers of live streams of this process.", site.hub.readers)
     return registry
@@ -58,19 +56,3 @@ def _collect(site: Site) -> CollectorRegistry:
 
 def _gauge(registry: CollectorRegistry, name: str, words: str, value: float) -> None:
     Gauge(name, words, registry=registry).set(value)
-
-
-def _foreseen(site: Site) -> float:
-    """What is still to be paid: by what is seen now, else by the plan, else by the budget."""
-    at_work = site.client.store.jobs((JobState.SEARCHING, JobState.PLANNED, JobState.TRAINING))
-    return sum(_foreseen_of(site, record) for record in at_work if not record.virtual_clock)
-
-
-def _foreseen_of(site: Site, record: JobRecord) -> float:
-    live = site.client.store.live(record.id)
-    total = live.total_usd if live is not None else None
-    if total is None and record.plan is not None:
-        total = record.plan.total.usd
-    if total is None:
-        total = record.budget_usd or 0.0
-    return max(0.0, total - site.client.store.spent(record.id))

@@ -130,7 +130,7 @@ def _claims(settings: Oidc, provider: Mapping[str, Any], token: str, nonce: str)
 
 
 def _account(site: Site, settings: Oidc, claims: Mapping[str, Any]) -> Account:
-    accounts = site.client.store.accounts
+    accounts = site.accounts
     subject = f"{settings.issuer}|{claims['sub']}"
     known = accounts.of_subject(subject)
     if known is None:

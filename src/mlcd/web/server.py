@@ -7,15 +7,16 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, replace
 from typing import Any
 
 import uvicorn
 
 from mlcd import registry
-from mlcd.api import Client
 from mlcd.errors import UserError
 from mlcd.settings import Settings
+from mlcd.store import open_store
 from mlcd.web.app import SETTINGS, create_app, log_to_stderr
 from mlcd.web.clouds import WARNING, is_barred, runs_here
 from mlcd.web.passwords import digest
@@ -30,11 +31,8 @@ def serve_settings(
     settings: Settings, *, said: bool | None, oidc: tuple[str, str, tuple[str, ...]], **options: Any
 ) -> ServeSettings:
     """The settings in force; a public address without accounts is refused unless the caller insists."""
-    client = Client(settings)
-    try:
-        known = client.store.accounts.count()
-    finally:
-        client.close()
+    with closing(open_store(settings.store_url)) as store:
+        known = store.accounts.count()
     wanted = ServeSettings(**options)
     accounts = wants_accounts(wanted.host, said, wanted.insecure, known)
     issuer, client_id, domains = oidc
@@ -45,17 +43,14 @@ def serve_settings(
 def serve(settings: Settings, wanted: ServeSettings, say: Callable[[str], None]) -> None:
     """Serve until told to end."""
     _refuse_taken_port(wanted)
-    client = Client(settings)
-    setup = _offer_setup(client) if wanted.accounts else None
+    setup = _offer_setup(settings) if wanted.accounts else None
     for line in [*_welcome(wanted, setup), *_who_runs_here(settings, wanted)]:
         say(line)
     log_to_stderr()
     if wanted.workers > 1:
-        client.close()
         _serve_with_workers(settings, wanted)
     else:
-        site = open_site(client, wanted)
-        app = create_app(site)
+        app = create_app(open_site(settings, wanted))
         uvicorn.Server(uvicorn.Config(app, **_options(wanted))).run()
 
 
@@ -80,13 +75,14 @@ def _options(wanted: ServeSettings) -> dict[str, Any]:
     }
 
 
-def _offer_setup(client: Client) -> str | None:
-    """A token for whoever makes the first account; None: there are accounts already."""
-    if client.store.accounts.count():
-        return None
-    token = secrets.token_urlsafe(24)
-    client.store.accounts.offer_setup(digest(token))
-    return token
+def _offer_setup(settings: Settings) -> str | None:
+    """A token for the first account, or None if there are accounts already."""
+    with closing(open_store(settings.store_url)) as store:
+        if store.accounts.count():
+            return None
+        token = secrets.token_urlsafe(24)
+        store.accounts.offer_setup(digest(token))
+        return token
 
 
 def _welcome(wanted: ServeSettings, setup: str | None) -> list[str]:

@@ -35,7 +35,7 @@ def sign_in(site: Site, name: str, password: str, address: str) -> Account:
     place = network_of(address)
     site.logins.take(f"from {place}")
     site.guesses.attempt(f"{name} from {place}")  # by place: or whoever knows a name could lock its owner out
-    accounts = site.client.store.accounts
+    accounts = site.accounts
     if not fits(password, accounts.password(name)):
         site.note(name, "sign-in refused", "", address=address)
         raise NotAllowedError("Name or password is wrong.")
@@ -51,7 +51,7 @@ def first_account(site: Site, name: str, password: str, setup_token: str, addres
     """The first account, an admin: for whoever holds the setup token that the server printed when it started."""
     site.logins.take(f"from {network_of(address)}")
     account = Account(account_name(name), Role.ADMIN, TEAM, time.time(), has_password=True)
-    made = site.client.store.accounts.add_first(account, hash_password(password), digest(setup_token))
+    made = site.accounts.add_first(account, hash_password(password), digest(setup_token))
     if not made:
         raise NotAllowedError(
             "The setup token is wrong, used already, or replaced by a newer one.",
@@ -66,9 +66,7 @@ def open_session(site: Site, account: Account, response: Response) -> str:
     token_id, text, kept = new_token()
     seconds = site.serve.session_days * 86400.0
     now = time.time()
-    site.client.store.accounts.put_token(
-        Token(token_id, account.name, "session", now, now + seconds, session=True), kept
-    )
+    site.accounts.put_token(Token(token_id, account.name, "session", now, now + seconds, session=True), kept)
     response.set_cookie(
         COOKIE,
         signer(site).sign(text).decode(),

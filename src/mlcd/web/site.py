@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from mlcd.api import Client
 from mlcd.core.accounts import Entry
+from mlcd.settings import Settings
+from mlcd.store import Accounts, Service, open_store
 from mlcd.web.rate_limit import Backoff, RateLimit
 from mlcd.web.settings import ServeSettings
 from mlcd.web.streams import Hub
@@ -21,6 +23,8 @@ class Site:
     """One server process."""
 
     client: Client
+    accounts: Accounts
+    service: Service
     serve: ServeSettings
     vault: Vault
     uploads: Uploads
@@ -37,7 +41,7 @@ class Site:
 
     def note(self, account: str, action: str, thing: str, detail: str = "", address: str = "") -> None:
         """Write a line into the audit log."""
-        self.client.store.service.note(Entry(0, time.time(), account, action, thing, detail, address))
+        self.service.note(Entry(0, time.time(), account, action, thing, detail, address))
 
     def close(self) -> None:
         """End the streams and let go of the store; what runs goes on."""
@@ -45,11 +49,14 @@ class Site:
         self.client.close()
 
 
-def open_site(client: Client, serve: ServeSettings) -> Site:
+def open_site(settings: Settings, serve: ServeSettings) -> Site:
     """The server process of these settings."""
-    home = client.settings.home
+    store = open_store(settings.store_url)
+    home = settings.home
     return Site(
-        client=client,
+        client=Client(settings, store),
+        accounts=store.accounts,
+        service=store.service,
         serve=serve,
         vault=open_vault(home, os.environ),
         uploads=Uploads(home / "uploads", serve.upload_bytes, serve.unpacked_bytes),

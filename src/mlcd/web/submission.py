@@ -107,7 +107,7 @@ def upload_path(site: Site, who: Actor, reference: str) -> Path:
 def _mine(site: Site, who: Actor, upload_id: str) -> str:
     """Of uploads that are used now; nobody takes them away before the job is made."""
     owner = None if who.is_admin else who.name
-    return site.client.store.service.uploads.use(upload_id, owner, time.time()).id
+    return site.service.uploads.use(upload_id, owner, time.time()).id
 
 
 def _workdir(root: Path | None, words: Any) -> Path | None:
@@ -157,7 +157,7 @@ def _stored(site: Site, who: Actor, sent: Submission) -> dict[str, str]:
     if isinstance(named, dict):
         named = [name for name, value in named.items() if value is None]
     names = {name for name in named if isinstance(name, str)} if isinstance(named, list) else set()
-    sealed = site.client.store.service.sealed(who.name) if names else {}
+    sealed = site.service.sealed(who.name) if names else {}
     return {name: site.vault.open(sealed[name]) for name in (names - sent.secrets.keys()) & sealed.keys()}
 
 

@@ -63,7 +63,7 @@ def me(site: SiteOf, actor: SignedIn) -> Response:
     """Your account, and how its budgets stand this month."""
     if not actor.name:
         return answer({"account": None, "allowances": []})
-    accounts = site.client.store.accounts
+    accounts = site.accounts
     return answer({"account": accounts.get(actor.name), "allowances": _allowances(site, actor.name)})
 
 
@@ -72,7 +72,7 @@ def change_password(sent: NewPassword, site: SiteOf, actor: SignedIn) -> Respons
     """Take a new password; all sessions end."""
     _refuse_nobody(actor.name)
     site.guesses.attempt(f"password of {actor.name}")
-    accounts = site.client.store.accounts
+    accounts = site.accounts
     if not fits(sent.old, accounts.password(actor.name)):
         raise NotAllowedError("The old password is wrong.")
     site.guesses.right(f"password of {actor.name}")
@@ -84,7 +84,7 @@ def change_password(sent: NewPassword, site: SiteOf, actor: SignedIn) -> Respons
 @router.get("/tokens", responses=gives(Tokens))
 def tokens(site: SiteOf, actor: SignedIn) -> Response:
     """Your API tokens."""
-    return answer({"items": site.client.store.accounts.tokens(actor.name)})
+    return answer({"items": site.accounts.tokens(actor.name)})
 
 
 @router.post("/tokens", status_code=201, responses=gives(MadeToken, 201))
@@ -97,7 +97,7 @@ def make_token(sent: NewToken, site: SiteOf, actor: SignedIn, idempotent: Idempo
         now = time.time()
         ends = None if sent.days is None else now + sent.days * 86400.0
         token = Token(token_id, actor.name, sent.label, now, ends)
-        site.client.store.accounts.put_token(token, kept)
+        site.accounts.put_token(token, kept)
         site.note(actor.name, "token made", token_id, sent.label)
         return answer({"token": plain(token), "text": text}, 201)
 
@@ -107,13 +107,13 @@ def make_token(sent: NewToken, site: SiteOf, actor: SignedIn, idempotent: Idempo
 @router.delete("/tokens/{token_id}", status_code=204)
 def revoke_token(token_id: TokenId, site: SiteOf, actor: SignedIn) -> Response:
     """End an API token of yours."""
-    site.client.store.accounts.revoke(token_id, actor.name)
+    site.accounts.revoke(token_id, actor.name)
     site.note(actor.name, "token revoked", token_id)
     return Response(status_code=204)
 
 
 def _allowances(site: Site, name: str) -> list[Allowance]:
-    return list(site.client.store.accounts.allowances(name))
+    return list(site.accounts.allowances(name))
 
 
 def _refuse_nobody(name: str) -> None:

@@ -9,10 +9,8 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from mlcd.api import at_rest
 from mlcd.core.listing import LogPage
 from mlcd.core.records import Event
-from mlcd.errors import NotFoundError
 from mlcd.web.api.common import Limit, Number, Seen, gives
 from mlcd.web.auth import SiteOf
 from mlcd.web.serialize import answer, light
@@ -30,6 +28,7 @@ LastEvent = Annotated[str, Header(alias="Last-Event-ID", max_length=20)]
 _STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 _HEADERS = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
 _AT_ONCE = 500  # events read at once
+_END = 2**53  # beyond the end of every log
 
 
 class Events(BaseModel):
@@ -42,7 +41,7 @@ class Events(BaseModel):
 @router.get("/jobs/{job_id}/events", responses=gives(Events))
 def events(job_id: Seen, site: SiteOf, after: Number = 0, limit: Limit = 500) -> Response:
     """What has happened since that event; `next` is the `after` of the next page."""
-    found = site.client.store.events(job_id, after, limit)
+    found = site.client.events(job_id, after, limit)
     return answer({"items": found, "next": str(found[-1].number) if len(found) == limit else None})
 
 
@@ -78,7 +77,7 @@ async def log_stream(
     if task is None:
         task = await run_in_threadpool(_newest_task, site, job_id)
     source = _LogSource(site, job_id, task, node)
-    await run_in_threadpool(source, 2**53)  # an unknown task is a 404 now rather than an empty stream
+    await run_in_threadpool(source, _END)  # an unknown task is a 404 now rather than an empty stream
     chunks = site.hub.follow(f"log/{task}/{node}/{job_id}", source, _place(after, last_event_id), ends=True)
     return StreamingResponse(chunks, media_type="text/event-stream", headers=_HEADERS)
 
@@ -91,10 +90,10 @@ class _JobSource:
         self._job_id = job_id
 
     def __call__(self, after: int) -> News:
-        found = self._site.client.store.events(self._job_id, after, _AT_ONCE)
+        found = self._site.client.events(self._job_id, after, _AT_ONCE)
         view = self._site.client.view(self._job_id)
         pieces = [Piece(one.number - 1, one.number, event("event", one, one.number)) for one in found]
-        return News(pieces, event("view", light(view)), over=at_rest(view) and len(found) < _AT_ONCE)
+        return News(pieces, event("view", light(view)), over=view.at_rest and len(found) < _AT_ONCE)
 
 
 class _LogSource:
@@ -114,10 +113,7 @@ class _LogSource:
 
 
 def _newest_task(site: Site, job_id: str) -> str:
-    tasks = site.client.store.tasks(job_id)
-    if not tasks:
-        raise NotFoundError(f"Job {job_id} has no log yet.")
-    return tasks[-1].id
+    return site.client.log_page(job_id, after=_END).task_id
 
 
 def _place(after: int, last_event_id: str) -> int:

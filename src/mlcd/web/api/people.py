@@ -82,7 +82,7 @@ class Entries(BaseModel):
 @router.get("/accounts", responses=gives(AccountList))
 def accounts(site: SiteOf, _actor: Admin, cursor: Cursor = None, limit: Limit = 100) -> Response:
     """All accounts by name."""
-    found = site.client.store.accounts.page(cursor or "", limit)
+    found = site.accounts.page(cursor or "", limit)
     return answer({"items": found, "next": found[-1].name if len(found) == limit else None})
 
 
@@ -93,9 +93,9 @@ def add_account(sent: NewAccount, site: SiteOf, actor: Admin, idempotent: Idempo
     def act(_reserved: str) -> Response:
         kept = hash_password(sent.password) if sent.password else ""
         account = Account(account_name(sent.name), sent.role, sent.team, time.time(), sent.budget_usd)
-        site.client.store.accounts.add(account, kept)
+        site.accounts.add(account, kept)
         site.note(actor.name, "account made", account.name, f"role {account.role}, team {account.team}")
-        return answer(site.client.store.accounts.get(account.name), 201)
+        return answer(site.accounts.get(account.name), 201)
 
     return idempotent.answer(act)
 
@@ -103,8 +103,8 @@ def add_account(sent: NewAccount, site: SiteOf, actor: Admin, idempotent: Idempo
 @router.get("/accounts/{name}", responses=gives(OneAccount))
 def account(name: Name, site: SiteOf, _actor: Admin) -> Response:
     """One account, and how its budgets stand this month."""
-    found = site.client.store.accounts.get(name)
-    return answer({"account": found, "allowances": site.client.store.accounts.allowances(name)})
+    found = site.accounts.get(name)
+    return answer({"account": found, "allowances": site.accounts.allowances(name)})
 
 
 @router.patch("/accounts/{name}", responses=gives(Account))
@@ -116,7 +116,7 @@ def change_account(name: Name, sent: AccountChanges, site: SiteOf, actor: Admin)
         changes["role"] = changes["role"].value
     if "password" in changes:
         changes["password"] = hash_password(changes["password"])
-    store = site.client.store.accounts
+    store = site.accounts
     changed = store.change(name, **changes) if changes else store.get(name)
     shown = ", ".join(key if key == "password" else f"{key} {changes[key]}" for key in sorted(changes))
     site.note(actor.name, "account changed", name, shown)
@@ -126,14 +126,14 @@ def change_account(name: Name, sent: AccountChanges, site: SiteOf, actor: Admin)
 @router.get("/teams", responses=gives(TeamList))
 def teams(site: SiteOf, _actor: Admin) -> Response:
     """All teams."""
-    return answer({"items": site.client.store.accounts.teams()})
+    return answer({"items": site.accounts.teams()})
 
 
 @router.put("/teams/{name}", responses=gives(Team))
 def put_team(name: Name, sent: TeamBudget, site: SiteOf, actor: Admin) -> Response:
     """Make a team, or change its monthly budget."""
     team = Team(name, sent.budget_usd)
-    site.client.store.accounts.put_team(team)
+    site.accounts.put_team(team)
     site.note(actor.name, "team budget", name, f"{sent.budget_usd}")
     return answer(team)
 
@@ -141,5 +141,5 @@ def put_team(name: Name, sent: TeamBudget, site: SiteOf, actor: Admin) -> Respon
 @router.get("/audit", responses=gives(Entries))
 def audit(site: SiteOf, _actor: Admin, cursor: Cursor = None, limit: Limit = 100) -> Response:
     """Who did what, newest first."""
-    found = site.client.store.service.audit(read_cursor(cursor), limit)
+    found = site.service.audit(read_cursor(cursor), limit)
     return answer({"items": found, "next": str(found[-1].number) if len(found) == limit else None})

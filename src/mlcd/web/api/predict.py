@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from mlcd.errors import NotFoundError
 from mlcd.serving.kinds import Kind, find_servable
 from mlcd.web.api.common import Seen, gives
 from mlcd.web.auth import SiteOf
 from mlcd.web.clouds import refuse_model
 from mlcd.web.serialize import answer
-from mlcd.web.site import Site
 from mlcd.web.submission import Body
 
 router = APIRouter(tags=["models"])
@@ -47,7 +44,7 @@ class Served(BaseModel):
 @router.get("/models/{job_id}/predict", name="predict_about", responses=gives(Served))
 def about(job_id: Seen, site: SiteOf) -> Response:
     """How the job's model is asked; 404 where there is nothing to ask."""
-    folder = _folder(site, job_id)
+    folder = site.client.model_folder(job_id)
     refuse_model(site, site.client.find(job_id).owner)
     found = find_servable(folder, job_id)
     return answer({"job_id": job_id, "kind": found.kind.value, "file": str(found.path.relative_to(folder))})
@@ -58,10 +55,3 @@ def predict(job_id: Seen, site: SiteOf, sent: Question) -> Response:
     """What the job's model makes of the inputs."""
     refuse_model(site, site.client.find(job_id).owner)
     return answer({"outputs": site.client.predict(job_id, sent.inputs, dtype=sent.dtype)})
-
-
-def _folder(site: Site, job_id: str) -> Path:
-    view = site.client.view(job_id)
-    if not view.model:
-        raise NotFoundError(f"Job {job_id} has no model.", f"It is {view.record.state}.")
-    return Path(view.model)

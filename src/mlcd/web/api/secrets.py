@@ -41,14 +41,14 @@ class SecretNames(BaseModel):
 @router.get("/secrets", responses=gives(SecretNames))
 def names(site: SiteOf, actor: SignedIn) -> Response:
     """The names of your secrets; a job that names one gets its value."""
-    kept = site.client.store.service.secrets(actor.name)
+    kept = site.service.secrets(actor.name)
     return answer({"items": [{"name": name, "set_at": at} for name, at in kept.items()]})
 
 
 @router.put("/secrets/{name}", status_code=204)
 def put(name: Name, sent: Value, site: SiteOf, actor: Editor) -> Response:
     """Set a secret."""
-    site.client.store.service.put_secret(actor.name, name, site.vault.seal(sent.value), time.time())
+    site.service.put_secret(actor.name, name, site.vault.seal(sent.value), time.time())
     site.note(actor.name, "secret set", name)
     return Response(status_code=204)
 
@@ -56,6 +56,6 @@ def put(name: Name, sent: Value, site: SiteOf, actor: Editor) -> Response:
 @router.delete("/secrets/{name}", status_code=204)
 def forget(name: Name, site: SiteOf, actor: Editor) -> Response:
     """Forget a secret."""
-    site.client.store.service.drop_secret(actor.name, name)
+    site.service.drop_secret(actor.name, name)
     site.note(actor.name, "secret forgotten", name)
     return Response(status_code=204)

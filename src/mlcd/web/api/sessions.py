@@ -66,7 +66,7 @@ def session(actor: SignedIn) -> Response:
 def log_out(site: SiteOf, actor: SignedIn) -> Response:
     """Sign out: the session ends."""
     if actor.csrf:
-        site.client.store.accounts.revoke(actor.token_id, actor.name)
+        site.accounts.revoke(actor.token_id, actor.name)
         site.note(actor.name, "sign-out", "")
     response = Response(status_code=204)
     response.delete_cookie(COOKIE)

@@ -72,7 +72,7 @@ async def send(
 @router.get("/uploads", responses=gives(UploadList))
 def uploads(site: SiteOf, actor: SignedIn, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """What you have sent, that of the latest use first."""
-    found = site.client.store.service.uploads.page(actor.name, _read(cursor), limit)
+    found = site.service.uploads.page(actor.name, _read(cursor), limit)
     return answer({"items": found, "next": repr(found[-1].at) if len(found) == limit else None})
 
 
@@ -94,13 +94,13 @@ def by_content(
 
 
 def _found(site: Site, upload_id: str, owner: str | None) -> Response:
-    found = site.client.store.service.uploads.use(upload_id, owner, time.time())
+    found = site.service.uploads.use(upload_id, owner, time.time())
     return answer({"upload": found, "contents": site.uploads.contents(found.id)})
 
 
 def sender_of(site: Site, actor: Actor) -> Sender:
     """Who sends; with accounts there is a quota for each."""
-    book = site.client.store.service.uploads
+    book = site.service.uploads
     most = site.serve.upload_quota_bytes if site.serve.accounts else None
     return Sender(actor.name, lambda: book.ids_of(actor.name), most)
 
@@ -109,7 +109,7 @@ def booked(site: Site, actor: Actor) -> Callable[[Received], None]:
     """Writes down that somebody has sent something."""
 
     def book(received: Received) -> None:
-        site.client.store.service.uploads.add(_upload(actor, received))
+        site.service.uploads.add(_upload(actor, received))
 
     return book
 

@@ -96,8 +96,7 @@ def _search(client: Client, job_id: str) -> dict[str, Any]:
 
 
 def _training(client: Client, view: JobView) -> dict[str, Any]:
-    points = client.store.points(view.record.id, most=MOST_POINTS)
-    metrics = client.store.metrics(view.record.id, most=MOST_POINTS)
+    points, metrics = client.training_curves(view.record.id, MOST_POINTS)
     story = JobStory(view=view, points=points, metrics=metrics)
     return {"charts": [_data(figure) for figure in training_figures(story)] if view.run.attempts else []}
 

@@ -69,8 +69,8 @@ def new(request: Request, site: SiteOf, who: Editor) -> Response:
         barred=_barred(site, who),
         warning=WARNING,
         examples=examples(),
-        uploads=site.client.store.service.uploads.page(who.name, None, 20),
-        secrets=list(site.client.store.service.secrets(who.name)),
+        uploads=site.service.uploads.page(who.name, None, 20),
+        secrets=list(site.service.secrets(who.name)),
         instances=sorted({offer.instance.name for offer in _offers(site, who)}),
         upload_bytes=site.serve.upload_bytes,
     )

@@ -6,7 +6,6 @@ import threading
 from collections import deque
 from typing import Any
 
-from mlcd.api import at_rest
 from mlcd.core.progress import NodeUsage
 from mlcd.core.records import Event, TaskRecord
 from mlcd.core.run import JobState
@@ -42,7 +41,7 @@ class JobParts:
     def shown(self) -> dict[str, Any]:
         """What the page and its stream say."""
         view = self._site.client.view(self._job_id)
-        tasks = tuple(self._site.client.store.tasks(self._job_id))
+        tasks = tuple(self._site.client.tasks(self._job_id))
         story = JobStory(view=view, tasks=tasks, events=self._newest_events())
         return {
             "view": view,
@@ -51,7 +50,7 @@ class JobParts:
             "tasks": [_task(task) for task in reversed(tasks)],
             "versions": {"search": search_version(view), "training": training_version(view)},
             "now": _now(view),
-            "resting": at_rest(view),
+            "resting": view.at_rest,
         }
 
     def _newest_events(self) -> tuple[Event, ...]:

@@ -27,7 +27,7 @@ def login(
     """Name and password."""
     if find_actor(request, site) is not None:
         return RedirectResponse("/jobs", 303)
-    if site.client.store.accounts.count() == 0:
+    if site.accounts.count() == 0:
         return RedirectResponse("/setup", 303)
     return page(request, None, "login.html", to=inside(to), oidc=site.serve.oidc)
 
@@ -35,7 +35,7 @@ def login(
 @router.get("/setup")
 def setup(request: Request, site: SiteOf) -> Response:
     """The first account, by the token that the server printed."""
-    if not site.serve.accounts or site.client.store.accounts.count():
+    if not site.serve.accounts or site.accounts.count():
         return RedirectResponse("/jobs", 303)
     return page(request, None, "setup.html")
 
@@ -45,21 +45,21 @@ def team(
     request: Request, site: SiteOf, actor: SignedIn, cursor: Cursor = None, log: Cursor = None
 ) -> Response:
     """One's own account; for admins everyone's, the teams and the audit log."""
-    store = site.client.store
+    accounts = site.accounts
     named = site.serve.accounts
     admin = named and actor.is_admin
-    people = store.accounts.page(cursor or "", MOST) if admin else []
-    audit = store.service.audit(read_cursor(log), MOST_ENTRIES) if admin else []
+    people = accounts.page(cursor or "", MOST) if admin else []
+    audit = site.service.audit(read_cursor(log), MOST_ENTRIES) if admin else []
     return page(
         request,
         actor,
         "team.html",
-        account=store.accounts.get(actor.name) if named else None,
-        allowances=store.accounts.allowances(actor.name) if named else (),
-        tokens=store.accounts.tokens(actor.name) if named else [],
-        secrets=store.service.secrets(actor.name),
+        account=accounts.get(actor.name) if named else None,
+        allowances=accounts.allowances(actor.name) if named else (),
+        tokens=accounts.tokens(actor.name) if named else [],
+        secrets=site.service.secrets(actor.name),
         people=people,
-        teams=store.accounts.teams() if admin else [],
+        teams=accounts.teams() if admin else [],
         audit=audit,
         log=log,
         older=f"/team?log={audit[-1].number}#audit" if len(audit) == MOST_ENTRIES else "",

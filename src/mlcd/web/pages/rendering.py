@@ -45,7 +45,7 @@ def error_page(request: Request, error: MlcdError, status: int) -> Response:
     site = site_of(request)
     if status == 401:
         back = quote(request.url.path, safe="/")
-        first = site.client.store.accounts.count() == 0
+        first = site.accounts.count() == 0
         return RedirectResponse("/setup" if first else f"/login?next={back}", 303)
     actor = find_actor(request, site) if status < 500 else None
     return page(request, actor, "error.html", status, error=error, code=status)
