@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -52,7 +54,7 @@ Search = Annotated[
     str | None, typer.Option(help="The strategy: heterbo, random, …", rich_help_panel=_CHANGES)
 ]
 MaxProbes = Annotated[int | None, typer.Option(help="Try at most so many.", min=1, rich_help_panel=_CHANGES)]
-Seed = Annotated[int | None, typer.Option(help="Of the search's randomness.", rich_help_panel=_CHANGES)]
+Seed = Annotated[int | None, typer.Option(help="Random seed of the search.", rich_help_panel=_CHANGES)]
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,73 @@ class Place:
 
     cloud: str | None
     options: dict[str, str]
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """Options that replace what a job file says, and say where it runs."""
+
+    cloud: Cloud = None
+    trace: Trace = None
+    workload: Workload = None
+    noise: Noise = None
+    env: Env = None
+    secret: Secret = None
+    goal: GoalOption = None
+    deadline: Deadline = None
+    budget: Budget = None
+    nodes: Nodes = None
+    batch_size: BatchSize = None
+    search: Search = None
+    max_probes: MaxProbes = None
+    seed: Seed = None
+
+    @property
+    def place(self) -> Place:
+        """The cloud to use."""
+        return place(self.cloud, self.trace, self.workload, self.noise)
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """Keys of the job file with their new values."""
+        values = {
+            "goal": self.goal,
+            "deadline": self.deadline,
+            "budget": self.budget,
+            "num_nodes": self.nodes,
+            "batch_size": self.batch_size,
+            "search.strategy": self.search,
+            "search.max_probes": self.max_probes,
+            "search.seed": self.seed,
+        }
+        return {key: value for key, value in values.items() if value is not None}
+
+
+def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with each field of its parameter `options: JobOptions` as an option of its own."""
+    names = [field.name for field in fields(JobOptions)]
+
+    @wraps(command)
+    def expanded(**given: Any) -> None:
+        options = JobOptions(**{name: given.pop(name) for name in names})
+        command(**given, options=options)
+
+    hints = {
+        **get_type_hints(command, include_extras=True),
+        **get_type_hints(JobOptions, include_extras=True),
+    }
+    parameters = []
+    for parameter in signature(command).parameters.values():
+        grouped = parameter.name == "options"
+        parameters += [(name, None) for name in names] if grouped else [(parameter.name, parameter.default)]
+    expanded.__annotations__ = {name: hints[name] for name, _ in parameters}
+    expanded.__signature__ = Signature(  # type: ignore[attr-defined]  # what inspect looks for
+        [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
+            for name, default in parameters
+        ]
+    )
+    return expanded
 
 
 def place(cloud: str | None, trace: Path | None, workload: str | None, noise: float | None) -> Place:
@@ -99,11 +168,6 @@ def secrets(given: list[str] | None, environ: Mapping[str, str] = os.environ) ->
             hint = f"Write --secret {name}, and have its value in the environment variable {name}."
             raise UserError(f"The value of secret '{name}' does not belong on the command line.", hint)
     return {name: _here(name, environ) for name in given or ()}
-
-
-def overrides(**values: Any) -> dict[str, Any]:
-    """The job file's keys that the options replace; 'search__seed' stands for search.seed."""
-    return {key.replace("__", "."): value for key, value in values.items() if value is not None}
 
 
 def _here(name: str, environ: Mapping[str, str]) -> str:

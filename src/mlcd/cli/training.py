@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,24 +24,13 @@ ExplainFlag = Annotated[bool, typer.Option("--explain", help="Say in plain words
 DetachFlag = Annotated[bool, typer.Option("--detach", "-d", help="Start it, say its id, and return.")]
 
 
+@given.with_job_options
 def plan(
     context: typer.Context,
     job: given.JobFile,
+    *,
     explain: ExplainFlag = False,
-    cloud: given.Cloud = None,
-    trace: given.Trace = None,
-    workload: given.Workload = None,
-    noise: given.Noise = None,
-    env: given.Env = None,
-    secret: given.Secret = None,
-    goal: given.GoalOption = None,
-    deadline: given.Deadline = None,
-    budget: given.Budget = None,
-    nodes: given.Nodes = None,
-    batch_size: given.BatchSize = None,
-    search: given.Search = None,
-    max_probes: given.MaxProbes = None,
-    seed: given.Seed = None,
+    options: given.JobOptions,
     json: given.JsonFlag = False,
     json_lines: JsonLinesFlag = False,
 ) -> None:
@@ -55,17 +44,7 @@ def plan(
         mlcd plan job.yaml --trace trace.csv --workload bert --explain
     """
     client = get_client(context)
-    changes = given.overrides(
-        goal=goal,
-        deadline=deadline,
-        budget=budget,
-        num_nodes=nodes,
-        batch_size=batch_size,
-        search__strategy=search,
-        search__max_probes=max_probes,
-        search__seed=seed,
-    )
-    job_id = _submit(client, job, given.place(cloud, trace, workload, noise), env, secret, changes)
+    job_id = _submit(client, job, options)
     client.start(job_id)
     following = JobFollower(client, job_id, as_json=json, json_lines=json_lines, explain=explain)
     view = following.until_rest()
@@ -73,26 +52,15 @@ def plan(
     raise typer.Exit(0 if view.record.state is JobState.PLANNED else code)
 
 
+@given.with_job_options
 def run(
     context: typer.Context,
     job: given.JobFile,
+    *,
     yes: given.YesFlag = False,
     detach: DetachFlag = False,
     explain: ExplainFlag = False,
-    cloud: given.Cloud = None,
-    trace: given.Trace = None,
-    workload: given.Workload = None,
-    noise: given.Noise = None,
-    env: given.Env = None,
-    secret: given.Secret = None,
-    goal: given.GoalOption = None,
-    deadline: given.Deadline = None,
-    budget: given.Budget = None,
-    nodes: given.Nodes = None,
-    batch_size: given.BatchSize = None,
-    search: given.Search = None,
-    max_probes: given.MaxProbes = None,
-    seed: given.Seed = None,
+    options: given.JobOptions,
     json: given.JsonFlag = False,
     json_lines: JsonLinesFlag = False,
 ) -> None:
@@ -109,17 +77,7 @@ def run(
         mlcd run job.yaml --yes --detach --secret HF_TOKEN
     """
     client = get_client(context)
-    changes = given.overrides(
-        goal=goal,
-        deadline=deadline,
-        budget=budget,
-        num_nodes=nodes,
-        batch_size=batch_size,
-        search__strategy=search,
-        search__max_probes=max_probes,
-        search__seed=seed,
-    )
-    job_id = _submit(client, job, given.place(cloud, trace, workload, noise), env, secret, changes)
+    job_id = _submit(client, job, options)
     if yes:
         client.confirm(job_id)
     client.start(job_id)
@@ -140,17 +98,16 @@ def carry_out(client: ClientProtocol, following: JobFollower) -> int:
     return following.finish(view)
 
 
-def _submit(
-    client: ClientProtocol,
-    job: Path,
-    place: given.Place,
-    env: list[str] | None,
-    secret: list[str] | None,
-    changes: dict[str, Any],
-) -> str:
-    loaded = client.load(job, envs=given.variables(env), secrets=given.secrets(secret), overrides=changes)
+def _submit(client: ClientProtocol, job: Path, options: given.JobOptions) -> str:
+    loaded = client.load(
+        job,
+        envs=given.variables(options.env),
+        secrets=given.secrets(options.secret),
+        overrides=options.overrides,
+    )
     for notice in loaded.notices:
         note(f"Note: {notice}", "yellow")
+    place = options.place
     job_id = client.submit(loaded, cloud=place.cloud, cloud_options=place.options)
     note(f"Job {job_id}", "dim")
     return job_id
