@@ -11,9 +11,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from joserfc import jwt
-from joserfc.jwk import RSAKey
+from joserfc.jwk import OctKey, RSAKey
 
 from web.people import Person
+
+ALGORITHMS = ["RS256", "RS512", "HS256"]
 
 
 class Issuer:
@@ -21,7 +23,8 @@ class Issuer:
 
     def __init__(self) -> None:
         self.key = RSAKey.generate_key(2048, {"kid": "1"})
-        self.signing_key = self.key
+        self.signing_key: RSAKey | OctKey = self.key
+        self.algorithm = "RS256"
         self.claims: dict[str, Any] = {"sub": "42", "preferred_username": "Ada", "email": "ada@red.example"}
         self.changes: dict[str, Any] = {}
         self.asked: dict[str, str] = {}
@@ -42,9 +45,9 @@ class Issuer:
     def id_token(self) -> str:
         now = int(time.time())
         facts = {"iss": self.url, "aud": "mlcd", "iat": now, "exp": now + 60, "nonce": self.asked["nonce"]}
-        return jwt.encode(
-            {"alg": "RS256", "kid": "1"}, {**facts, **self.claims, **self.changes}, self.signing_key
-        )
+        claims = {**facts, **self.claims, **self.changes}
+        said = {name: value for name, value in claims.items() if value is not None}
+        return jwt.encode({"alg": self.algorithm, "kid": "1"}, said, self.signing_key, algorithms=ALGORITHMS)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         issuer = self

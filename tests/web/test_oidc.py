@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from joserfc.jwk import RSAKey
+from joserfc.jwk import OctKey, RSAKey
 
 from mlcd.web.settings import Oidc
 from mlcd.web.site import Site
@@ -72,7 +72,14 @@ def test_a_name_that_is_taken_stays_with_who_has_it(
 
 @pytest.mark.parametrize(
     "changes",
-    [{"nonce": "other"}, {"aud": "other"}, {"iss": "https://evil.example"}, {"exp": 1}],
+    [
+        {"nonce": "other"},
+        {"aud": "other"},
+        {"iss": "https://evil.example"},
+        {"exp": 1},
+        {"azp": "other"},
+        {"sub": None},
+    ],
     ids=lambda changes: next(iter(changes)),
 )
 def test_a_token_for_another_occasion_is_refused(
@@ -89,6 +96,33 @@ def test_a_token_signed_by_someone_else_is_refused(
     set_up(site)
     monkeypatch.setattr(issuer, "signing_key", RSAKey.generate_key(2048, {"kid": "1"}))
     assert issuer.sign_in(Person(site)).status_code == 403
+
+
+def test_a_token_by_another_algorithm_is_refused(
+    site: Site, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above all one that anybody can sign who knows the client secret or the public key."""
+    set_up(site)
+    monkeypatch.setattr(issuer, "algorithm", "RS512")
+    assert issuer.sign_in(Person(site)).status_code == 403
+    monkeypatch.setattr(issuer, "algorithm", "HS256")
+    monkeypatch.setattr(issuer, "signing_key", OctKey.import_key("shared-by-more-than-one-of-us-here"))
+    assert issuer.sign_in(Person(site)).status_code == 403
+
+
+def test_another_state_than_the_one_sent_is_refused(site: Site, issuer: Issuer) -> None:
+    set_up(site)
+    person = Person(site)
+    person("GET", "/sso", follow_redirects=False)
+    back = {"state": "other", "code": "code-1"}
+    assert person("GET", "/sso/callback", params=back, follow_redirects=False).status_code == 403
+
+
+def test_a_provider_by_plain_http_is_refused(tmp_path: Path) -> None:
+    provider = Oidc("http://provider.example", "mlcd")
+    site = open_test_site(tmp_path / "home", oidc=provider, public_url="http://testserver")
+    assert Person(site)("GET", "/sso", follow_redirects=False).status_code == 409
+    site.close()
 
 
 def test_coming_back_without_having_left_is_refused(site: Site, issuer: Issuer) -> None:

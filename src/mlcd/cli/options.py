@@ -118,7 +118,7 @@ def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
         **get_type_hints(command, include_extras=True),
         **get_type_hints(JobOptions, include_extras=True),
     }
-    parameters = []
+    parameters: list[tuple[str, Any]] = []
     for parameter in signature(command).parameters.values():
         grouped = parameter.name == "options"
         parameters += [(name, None) for name in names] if grouped else [(parameter.name, parameter.default)]

@@ -1,23 +1,19 @@
-"""Single sign-on by OpenID Connect: discovery, authorization code with PKCE, a verified ID token.
+"""Single sign-on by OpenID Connect with Authlib: discovery, authorization code with PKCE, a verified ID token.
 
-Whoever the provider knows gets an account with the role 'user', never another one's: accounts are tied to
-the provider's subject, and a name that is taken stays with who has it.
+Everybody whom the provider knows gets an account with the role 'user'. An account belongs to the provider's
+subject: nobody gets the account of somebody else who has the same name.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import os
 import secrets
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlencode, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 
@@ -27,43 +23,37 @@ from mlcd.web.sessions import TEAM, account_name
 from mlcd.web.settings import Oidc, is_loopback
 from mlcd.web.site import Site
 
+if TYPE_CHECKING:
+    from authlib.integrations.requests_client import OAuth2Session
+
 COOKIE = "mlcd_sso"
 CALLBACK = "/api/v1/sso/callback"
 SECONDS = 600  # between leaving for the provider and coming back
 SECRET = "MLCD_OIDC_CLIENT_SECRET"  # noqa: S105  the name of the variable
-_SCOPES = "openid profile email"
-_LARGEST = 1_000_000  # bytes of an answer
+_ALGORITHMS = ["RS256", "ES256", "PS256", "EdDSA"]
+_REQUEST = {"timeout": 20, "allow_redirects": False}
 
 
 @dataclass(frozen=True)
 class Departure:
-    """Someone on the way to the provider: where to send them, and what they bring back in a cookie."""
+    """Where to send the browser, and the cookie that it brings back."""
 
     url: str
     cookie: str
 
 
 def depart(site: Site, to: str) -> Departure:
-    """Send someone to the provider; `to` is where they want to be afterwards."""
-    settings = _settings(site)
-    state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-    query = {
-        "response_type": "code",
-        "client_id": settings.client_id,
-        "redirect_uri": _callback(site),
-        "scope": _SCOPES,
-        "state": state,
-        "nonce": nonce,
-        "code_challenge": challenge,
-        "code_challenge_method": "S256",
-    }
-    cookie = _serializer(site).dumps([state, nonce, verifier, to])
-    return Departure(f"{_discover(settings)['authorization_endpoint']}?{urlencode(query)}", str(cookie))
+    """Send somebody to the provider; `to` is the page that they want afterwards."""
+    nonce, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+    with _provider(site) as (session, endpoints):
+        url, state = session.create_authorization_url(
+            endpoints["authorization_endpoint"], nonce=nonce, code_verifier=verifier
+        )
+    return Departure(url, str(_serializer(site).dumps([state, nonce, verifier, to])))
 
 
 def arrive(site: Site, cookie: str, state: str, code: str) -> tuple[Account, str]:
-    """The account of someone who came back from the provider, a new one if need be; and where they want to be."""
+    """The account of somebody who came back from the provider, made if need be, and the page that they want."""
     settings = _settings(site)
     try:
         expected, nonce, verifier, to = _serializer(site).loads(cookie, max_age=SECONDS)
@@ -71,9 +61,12 @@ def arrive(site: Site, cookie: str, state: str, code: str) -> tuple[Account, str
         raise NotAllowedError("The sign-on took too long or began elsewhere.", "Try again.") from error
     if not secrets.compare_digest(expected.encode(), state.encode("utf-8", "replace")):
         raise NotAllowedError("The sign-on began elsewhere.", "Try again.")
-    provider = _discover(settings)
-    claims = _claims(settings, provider, _redeem(site, settings, provider, code, verifier), nonce)
-    return _account(site, settings, claims), str(to)
+    with _provider(site) as (session, endpoints):
+        token = session.fetch_token(
+            _https(endpoints["token_endpoint"]), code=code, code_verifier=verifier, **_REQUEST
+        )
+        keys = _get(session, endpoints["jwks_uri"])
+    return _account(site, settings, _claims(settings, token, keys, nonce)), str(to)
 
 
 def _settings(site: Site) -> Oidc:
@@ -82,51 +75,77 @@ def _settings(site: Site) -> Oidc:
     return site.serve.oidc
 
 
-def _discover(settings: Oidc) -> dict[str, Any]:
-    found = _fetch(f"{settings.issuer.rstrip('/')}/.well-known/openid-configuration")
+@contextmanager
+def _provider(site: Site) -> Iterator[tuple[OAuth2Session, dict[str, Any]]]:
+    """A session with the identity provider, and its endpoints; what goes wrong there is told to the user."""
+    settings = _settings(site)
+    try:
+        from authlib.common.errors import AuthlibBaseError
+        from authlib.integrations.requests_client import OAuth2Session
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"Single sign-on needs the package {error.name}.", "pip install 'mlcd[oidc]'"
+        ) from error
+    session = OAuth2Session(
+        settings.client_id,
+        os.environ.get(SECRET, ""),
+        scope="openid profile email",
+        redirect_uri=_callback(site),
+        token_endpoint_auth_method="client_secret_post",  # noqa: S106  how it is sent
+        code_challenge_method="S256",
+    )
+    try:
+        with session:
+            yield session, _discover(session, settings)
+    except AuthlibBaseError as error:
+        raise NotAllowedError("The identity provider refused the sign-on.", "Try again.") from error
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise NotAllowedError("The identity provider cannot be reached.", "Try again later.") from error
+
+
+def _discover(session: OAuth2Session, settings: Oidc) -> dict[str, Any]:
+    found = _get(session, f"{settings.issuer.rstrip('/')}/.well-known/openid-configuration")
     if found.get("issuer") != settings.issuer:
-        raise ServerError("The identity provider calls itself something else than the settings do.")
+        raise ServerError("The identity provider's issuer differs from the one in the settings.")
     return found
 
 
-def _redeem(site: Site, settings: Oidc, provider: Mapping[str, Any], code: str, verifier: str) -> str:
-    """The ID token for a code."""
-    form = {
-        "grant_type": "authorization_code",
-        "code": code,
-        "redirect_uri": _callback(site),
-        "client_id": settings.client_id,
-        "client_secret": os.environ.get(SECRET, ""),
-        "code_verifier": verifier,
+def _get(session: OAuth2Session, url: str) -> dict[str, Any]:
+    """The JSON object at an address of the provider."""
+    answer = session.get(_https(url), withhold_token=True, **_REQUEST)
+    answer.raise_for_status()
+    return dict(answer.json())
+
+
+def _https(url: str) -> str:
+    """The address, which must be https, or http on this computer."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
+        raise ServerError(f"The identity provider's address {url} is not https.")
+    return url
+
+
+def _claims(settings: Oidc, token: Mapping[str, Any], keys: Mapping[str, Any], nonce: str) -> dict[str, Any]:
+    """The verified claims of the ID token."""
+    from authlib.oidc.core import CodeIDToken
+    from joserfc import jwt
+    from joserfc.errors import JoseError
+    from joserfc.jwk import KeySet
+
+    rules = {
+        "iss": {"essential": True, "value": settings.issuer},
+        "aud": {"essential": True, "value": settings.client_id},
+        "nonce": {"essential": True, "value": nonce},
     }
-    return str(_fetch(str(provider["token_endpoint"]), form).get("id_token", ""))
-
-
-def _claims(settings: Oidc, provider: Mapping[str, Any], token: str, nonce: str) -> dict[str, Any]:
-    """What the provider says of someone, its signature checked."""
+    known = {"nonce": nonce, "client_id": settings.client_id, "access_token": token.get("access_token")}
     try:
-        from joserfc import jwt
-        from joserfc.errors import JoseError
-        from joserfc.jwk import KeySet
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            "Single sign-on needs the package joserfc.", "pip install 'mlcd[oidc]'"
-        ) from error
-    rules = jwt.JWTClaimsRegistry(
-        leeway=60,
-        iss={"essential": True, "value": settings.issuer},
-        aud={"essential": True, "value": settings.client_id},
-        exp={"essential": True},
-        sub={"essential": True},
-        nonce={"essential": True, "value": nonce},
-    )
-    try:
-        keys = KeySet.import_key_set(_fetch(str(provider["jwks_uri"])))  # type: ignore[arg-type]  # checked by it
-        found = jwt.decode(token, keys, algorithms=["RS256", "ES256", "PS256", "EdDSA"])
-        rules.validate(found.claims)
+        key_set = KeySet.import_key_set(keys)  # type: ignore[arg-type]  # checked by it
+        found = jwt.decode(str(token.get("id_token", "")), key_set, algorithms=_ALGORITHMS)
+        claims = CodeIDToken(found.claims, found.header, rules, known)
+        claims.validate(leeway=60)
     except (JoseError, ValueError) as error:
-        raise NotAllowedError("The identity provider's word cannot be trusted.", "Try again.") from error
-    return dict(found.claims)
+        raise NotAllowedError("The identity provider's ID token is not valid.", "Try again.") from error
+    return dict(claims)
 
 
 def _account(site: Site, settings: Oidc, claims: Mapping[str, Any]) -> Account:
@@ -137,7 +156,7 @@ def _account(site: Site, settings: Oidc, claims: Mapping[str, Any]) -> Account:
         _refuse_strangers(settings, claims)
         if accounts.count() == 0:
             raise NotAllowedError(
-                "The first account is made with the setup token.", "Ask who runs the server."
+                "The first account is made with the setup token.", "Ask whoever runs the server."
             )
         name = account_name(str(claims.get(settings.claim) or claims.get("email") or claims["sub"]))
         known = Account(name, Role.USER, TEAM, time.time(), subject=subject)
@@ -161,19 +180,3 @@ def _callback(site: Site) -> str:
 
 def _serializer(site: Site) -> URLSafeTimedSerializer:
     return URLSafeTimedSerializer(site.vault.signing_key, salt="mlcd.sso")
-
-
-def _fetch(url: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The JSON object at an address of the provider."""
-    parts = urlsplit(url)
-    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
-        raise ServerError(f"The identity provider's address {url} is not https.")
-    body = None if form is None else urlencode(form).encode()
-    request = urllib.request.Request(url, body, {"Accept": "application/json"})  # noqa: S310  looked at above
-    try:
-        with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310
-            return dict(json.loads(answer.read(_LARGEST)))
-    except urllib.error.HTTPError as error:
-        raise NotAllowedError(f"The identity provider refused: {error.code}.", "Try again.") from error
-    except (OSError, ValueError, TypeError) as error:
-        raise NotAllowedError("The identity provider cannot be reached.", "Try again later.") from error
