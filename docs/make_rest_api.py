@@ -24,15 +24,15 @@ HEAD = """\
 
 What `mlcd serve` answers to. The whole document, with every field of every answer, is at `/api/v1/openapi.json` of a server.
 
-- **Who asks**: on a server with accounts, send `Authorization: Bearer TOKEN`. Tokens are made on the page *Team*, or by
+- **Signing in**: on a server with accounts, send `Authorization: Bearer TOKEN`. Create tokens on the page *Team*, or by
   `POST /api/v1/tokens`. Sessions of browsers also send `X-CSRF-Token` with everything but GET.
-- **Lists** come in pages: `next` of one is the `cursor` of the next; `null`: that was all.
-- **Once only**: a POST with an `Idempotency-Key` is carried out once, however often it is sent; the answer is the same.
-- **Errors** are `{"error": {"type", "message", "hint", "exit_code"}}`: 400 and 422 for what cannot be understood, 401 and 403
-  for who may not, 402 where a monthly budget does not allow it, 404 for what is not there or is somebody else's, 409 where
-  it cannot be done now, 413 for too much, 424 where a cloud said no, 429 for too often, 503 while the database is away, 507
-  while the disk is full.
-- **Streams** are server-sent events; they go on where they were with `Last-Event-ID`.
+- **Lists** come in pages: `next` of one is the `cursor` of the next; `null` ends the list.
+- **Idempotency**: a POST with an `Idempotency-Key` takes effect once, however often it is sent; the answer is the same.
+- **Errors** are `{"error": {"type", "message", "hint", "exit_code"}}`: 400 and 422 for an invalid request, 401 if
+  nobody is signed in, 402 if a monthly budget does not allow it, 403 if the account may not, 404 for what does not exist or belongs to
+  somebody else, 409 if it cannot be done now, 413 for too large a request, 424 if a cloud refused, 429 for too many requests, 503
+  while the database is away, 507 while the disk is full.
+- **Streams** are server-sent events; `Last-Event-ID` continues one.
 """
 _COMMON = ("Idempotency-Key", "idempotency-key", "Last-Event-ID")
 

@@ -155,7 +155,10 @@ def test_after_a_stop_it_is_said_where_resume_begins(mlcd: Command) -> None:
 
 def test_a_job_without_a_controller_says_so(mlcd: Command) -> None:
     alone = replace(stories.training(), controlled=False)
-    assert "No controller is at work on it" in mlcd("status", "j-7f3a", client=FakeClient(current=alone)).out
+    assert (
+        "No controller is running for this job"
+        in mlcd("status", "j-7f3a", client=FakeClient(current=alone)).out
+    )
 
 
 def test_all_probes_at_work_are_shown(mlcd: Command) -> None:

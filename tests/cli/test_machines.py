@@ -45,7 +45,7 @@ def test_check_as_json_has_the_space(mlcd: Command) -> None:
 
 def test_sweep_finds_nothing(mlcd: Command) -> None:
     done = mlcd("sweep", client=FakeClient())
-    assert (done.code, done.out) == (0, "Nothing runs that belongs to no job.\n")
+    assert (done.code, done.out) == (0, "Nothing runs without a job.\n")
 
 
 def test_sweep_only_lists_where_nobody_can_be_asked(mlcd: Command) -> None:
@@ -60,9 +60,9 @@ def test_sweep_ends_strays_when_told_so(mlcd: Command, someone_answers: Callable
     client = FakeClient(strays=[stray()])
     assert mlcd("sweep", "--yes", "--json", client=client).data[0]["ended"] is True
     someone_answers("y\n")
-    assert "1 told to end." in mlcd("sweep", client=client).out
+    assert "1 asked to end." in mlcd("sweep", client=client).out
     someone_answers("n\n")
-    assert "told to end" not in mlcd("sweep", client=client).out
+    assert "asked to end" not in mlcd("sweep", client=client).out
     assert [end for _, end in client.calls] == [True, False, True, False]
 
 

@@ -238,7 +238,7 @@ def test_a_full_disk_is_told_and_nothing_stays(
         )
         answer = team.ada("POST", "/uploads", content=zeros(10), params={"name": "code.zip"})
     assert answer.status_code == 507
-    assert "The disk of the server is full" in answer.json()["error"]["message"]
+    assert "The server's disk is full" in answer.json()["error"]["message"]
     assert str(team.folder) not in answer.text
     assert list((team.folder / "incoming").iterdir()) == []
     assert [path for path in team.folder.iterdir() if len(path.name) == 64] == []

@@ -74,13 +74,13 @@ class PlainLines(Silent):
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
         plan: Callable[[JobView], RenderableType] = plan_lines,
-        plan_told: bool = False,
+        plan_shown: bool = False,
     ) -> None:
         self.console = console or out()
         self.clock = clock
         self._plan = plan
         self._waiting: deque[Event] = deque()
-        self._plan_shown = plan_told
+        self._plan_shown = plan_shown
         self._told_at = clock()
         self._told_share = 0.0
         self._told_stall = False  # whether the last line told that no step is made
@@ -137,13 +137,13 @@ class OnTerminal:
         self,
         console: Console | None = None,
         plan: Callable[[JobView], RenderableType] = plan_lines,
-        plan_told: bool = False,
+        plan_shown: bool = False,
     ) -> None:
         self.console = console or out()
         self._plan = plan
         self._region = Region(console=self.console, refresh_per_second=8, transient=True)
         self._spinner = Spinner("dots")
-        self._plan_shown = plan_told
+        self._plan_shown = plan_shown
 
     def __enter__(self) -> Self:
         self._region.start()

@@ -39,14 +39,14 @@ class JobFollower:
         json_lines: bool = False,
         after: int = 0,
         explain: bool = False,
-        plan_told: bool = False,
+        plan_shown: bool = False,
     ) -> None:
         self.client = client
         self.job_id = job_id
         self.as_json = as_json or json_lines
         self.json_lines = json_lines
         self._unexplained = explain and not self.as_json
-        self._display = self._choose_display(plan_told)
+        self._display = self._choose_display(plan_shown)
         self._seen = after  # the number of the last event that is not told
 
     def until_rest(self) -> JobView:
@@ -83,13 +83,13 @@ class JobFollower:
         self._seen = events[-1].number if events else self._seen
         self._display.show(view, events)
 
-    def _choose_display(self, plan_told: bool) -> Display:
+    def _choose_display(self, plan_shown: bool) -> Display:
         if self.json_lines:
             return JsonLines()
         if self.as_json:
             return Silent()
         kind = OnTerminal if out().is_terminal else PlainLines
-        return kind(plan=self._plan, plan_told=plan_told)
+        return kind(plan=self._plan, plan_shown=plan_shown)
 
     def _plan(self, view: JobView) -> RenderableType:
         """The plan, and in plain words why, if that is wanted."""
@@ -181,7 +181,7 @@ def what_next(view: JobView) -> list[str]:
     if state.active and not view.record.started:
         return [f"mlcd resume {job}   start it"]
     if state.active:
-        return [f"mlcd status {job}   how it stands", f"mlcd stop {job}     end it"]
+        return [f"mlcd status {job}   its state", f"mlcd stop {job}     end it"]
     return [report]
 
 

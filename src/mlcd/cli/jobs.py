@@ -21,7 +21,9 @@ from mlcd.core.view import JobView
 from mlcd.reporting.gauges import goal_in_words
 from mlcd.reporting.stopping import goes_on_from, stopping_loses
 
-NO_CONTROLLER = "No controller is at work on it. One is started now; until it looks, time and money are reckoned by clock and price."
+NO_CONTROLLER = (
+    "No controller is running for this job; mlcd starts one now. Until then time and cost are estimates."
+)
 
 
 def status(
@@ -35,7 +37,7 @@ def status(
     ] = False,
     json: given.JsonFlag = False,
 ) -> None:
-    """Say how a job stands, or list all jobs.
+    """Show the state of a job, or list all jobs.
 
     A job whose controller died gets a new one.
 
@@ -59,14 +61,14 @@ def status(
 def logs(
     context: typer.Context,
     job: given.JobId,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the log grows.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing as the log grows.")] = False,
     node: Annotated[int, typer.Option(help="The node, from 0.", min=0)] = 0,
     task: Annotated[
         str | None, typer.Option(help="A probe or attempt by its id; the newest without it.")
     ] = None,
     json: given.JsonFlag = False,
 ) -> None:
-    """Print what the program wrote.
+    """Print the program's output.
 
     With --json each line is a JSON object.
 
@@ -95,9 +97,9 @@ def move(
     yes: given.YesFlag = False,
     json: given.JsonFlag = False,
 ) -> None:
-    """Let a training go on elsewhere, through its checkpoint: what is not named stays as it is.
+    """Continue a training on another deployment from its checkpoint; what is not named stays as it is.
 
-    Says first what would be lost, and asks where someone can be asked.
+    Prints what would be lost, and asks for confirmation on a terminal.
 
     Examples:
 
@@ -118,13 +120,13 @@ def move(
 def stop(
     context: typer.Context,
     job: given.JobId,
-    wait: Annotated[bool, typer.Option(help="Wait until nothing of it runs.")] = True,
+    wait: Annotated[bool, typer.Option(help="Wait until nothing of the job runs.")] = True,
     yes: given.YesFlag = False,
     json: given.JsonFlag = False,
 ) -> None:
-    """End a job with a checkpoint; `mlcd resume` goes on from there.
+    """Save a checkpoint and stop a job; `mlcd resume` continues from there.
 
-    Says first what would be lost, and asks where someone can be asked.
+    Prints what would be lost, and asks for confirmation on a terminal.
 
     Examples:
 
@@ -142,17 +144,15 @@ def stop(
 def resume(
     context: typer.Context,
     job: given.JobId,
-    budget: Annotated[
-        float | None, typer.Option(help="The new budget in US dollars, in all.", min=0.0)
-    ] = None,
+    budget: Annotated[float | None, typer.Option(help="The new total budget in US dollars.", min=0.0)] = None,
     deadline: Annotated[
         str | None, typer.Option(help="The new deadline: 2h from now, or a clock time.")
     ] = None,
     yes: given.YesFlag = False,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Start it and return.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Start the job and return.")] = False,
     json: given.JsonFlag = False,
 ) -> None:
-    """Go on with a job that waits, was stopped, paused at a limit, or failed.
+    """Continue a job that waits, was stopped, paused at a limit, or failed.
 
     Nothing that was paid is paid again.
 
@@ -172,7 +172,7 @@ def resume(
         show_json(view) if json else show(f"{words}.", *what_next(view))
         return
     accepted = view.record.plan is not None and view.record.confirmed  # then it was told before
-    following = JobFollower(client, view.record.id, as_json=json, after=told, plan_told=accepted)
+    following = JobFollower(client, view.record.id, as_json=json, after=told, plan_shown=accepted)
     raise typer.Exit(carry_out(client, following))
 
 
@@ -182,7 +182,7 @@ def report(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it.")] = None,
     json: given.JsonFlag = False,
 ) -> None:
-    """Write a job's story as one HTML file that works offline.
+    """Write a job's report as one HTML file that works offline.
 
     With --json its data go to standard output.
 

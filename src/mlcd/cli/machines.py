@@ -47,8 +47,10 @@ _ORDERS: dict[Order, Callable[[Offer], tuple[float | str, ...]]] = {
 def offers(
     context: typer.Context,
     cloud: given.Cloud = None,
-    gpus: Annotated[int, typer.Option(help="With at least so many GPUs.", min=0)] = 0,
-    max_price: Annotated[float | None, typer.Option(help="At most so many dollars an hour.", min=0.0)] = None,
+    gpus: Annotated[int, typer.Option(help="Fewest GPUs of a machine.", min=0)] = 0,
+    max_price: Annotated[
+        float | None, typer.Option(help="Highest price in US dollars per hour.", min=0.0)
+    ] = None,
     sort: Annotated[Order, typer.Option(help="The order.")] = Order.PRICE,
     trace: given.Trace = None,
     workload: given.Workload = None,
@@ -89,9 +91,9 @@ def check(
     secret: given.Secret = None,
     json: given.JsonFlag = False,
 ) -> None:
-    """Read a job file and say what would be tried; nothing is started and nothing spent.
+    """Read a job file and list what it would try; nothing is started and nothing spent.
 
-    With the name of a cloud in the place of a job file: try each thing that the cloud needs.
+    With the name of a cloud instead of a job file: check everything that the cloud needs.
 
     Examples:
 
@@ -121,12 +123,12 @@ def sweep(
         bool,
         typer.Option(
             "--others",
-            help="End also what another computer looks after, and trainings whose controller died.",
+            help="Also end what another computer manages, and trainings whose controller died.",
         ),
     ] = False,
     json: given.JsonFlag = False,
 ) -> None:
-    """List what costs money and belongs to no job at work, and end it if you agree.
+    """List what costs money and belongs to no running job, and end it if you agree.
 
     Examples:
 
@@ -137,10 +139,10 @@ def sweep(
     strays, problem = _swept(client, yes, others)
     if not json:
         if strays or problem is None:
-            show(strays_table(strays) if strays else "Nothing runs that belongs to no job.")
+            show(strays_table(strays) if strays else "Nothing runs without a job.")
         if strays and not yes and interactive() and typer.confirm("End them?"):
             strays, problem = _swept(client, True, others)
-            show(f"{sum(stray.ended for stray in strays)} told to end.")
+            show(f"{sum(stray.ended for stray in strays)} asked to end.")
         elif strays and not yes:
             show("mlcd sweep --yes   end them")
     else:

@@ -20,7 +20,7 @@ _WHERE = "Where"
 JsonFlag = Annotated[bool, typer.Option("--json", help="Write JSON and nothing else.")]
 JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.", show_default=False)]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.", show_default=False)]
-YesFlag = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+YesFlag = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Cloud = Annotated[str | None, typer.Option(help="The cloud to use: local, replay, …", rich_help_panel=_WHERE)]
 Trace = Annotated[
     Path | None,
@@ -47,13 +47,15 @@ GoalOption = Annotated[
 Deadline = Annotated[
     str | None, typer.Option(help="6h, or 2026-11-17T12:00+01:00.", rich_help_panel=_CHANGES)
 ]
-Budget = Annotated[str | None, typer.Option(help="US dollars in all.", rich_help_panel=_CHANGES)]
+Budget = Annotated[str | None, typer.Option(help="Total in US dollars.", rich_help_panel=_CHANGES)]
 Nodes = Annotated[str | None, typer.Option(help="4, or 1..8.", rich_help_panel=_CHANGES)]
 BatchSize = Annotated[str | None, typer.Option(help="64, or 64..1024.", rich_help_panel=_CHANGES)]
 Search = Annotated[
     str | None, typer.Option(help="The strategy: heterbo, random, …", rich_help_panel=_CHANGES)
 ]
-MaxProbes = Annotated[int | None, typer.Option(help="Try at most so many.", min=1, rich_help_panel=_CHANGES)]
+MaxProbes = Annotated[
+    int | None, typer.Option(help="Most deployments to try.", min=1, rich_help_panel=_CHANGES)
+]
 Seed = Annotated[int | None, typer.Option(help="Random seed of the search.", rich_help_panel=_CHANGES)]
 
 

@@ -24,9 +24,9 @@ def predict(
             "--input", "-i", help="A JSON file with the inputs; - reads standard input.", show_default=False
         ),
     ],
-    dtype: Annotated[str, typer.Option(help="The kind of number that the inputs are.")] = "float32",
+    dtype: Annotated[str, typer.Option(help="The data type of the inputs.")] = "float32",
 ) -> None:
-    """Ask the model of a finished job, and print its answer as JSON.
+    """Ask the model of a finished job for predictions, and print them as JSON.
 
     The file holds the inputs, or {"inputs": …} as a server is sent them. The model runs in a process of its
     own, with the limits of the settings.

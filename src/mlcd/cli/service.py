@@ -21,47 +21,43 @@ def serve(
     workers: Annotated[int, typer.Option(help="Server processes.", min=1, max=64)] = 1,
     accounts: Annotated[
         bool | None,
-        typer.Option(
-            help="Whether people must sign in; by default, as soon as others can reach the address."
-        ),
+        typer.Option(help="Require people to sign in; by default if other computers can reach the address."),
     ] = None,
-    insecure: Annotated[bool, typer.Option(help="Serve the world without accounts.")] = False,
+    insecure: Annotated[bool, typer.Option(help="Serve other computers without accounts.")] = False,
     public_url: Annotated[
-        str, typer.Option(help="The address that people type, where a proxy stands before the server.")
+        str, typer.Option(help="The URL that people use, if a proxy stands in front of the server.")
     ] = "",
-    proxies: Annotated[str, typer.Option(help="Whose X-Forwarded headers are believed.")] = "127.0.0.1",
+    proxies: Annotated[str, typer.Option(help="Trust X-Forwarded headers from this address.")] = "127.0.0.1",
     cloud: Annotated[
         list[str] | None,
         typer.Option(
-            help="Let jobs run on this cloud only; may be repeated. With accounts, users run programs on this computer only where it is named."
+            help="Allow jobs on this cloud only; repeat for several. With accounts, users run programs on this computer only if its cloud is named."
         ),
     ] = None,
     upload_mib: Annotated[int, typer.Option(help="The largest upload, in MiB.", min=1)] = 1024,
     upload_quota_gib: Annotated[
-        float, typer.Option(help="What one account's uploads may take of the disk, in GiB.", min=0)
+        float, typer.Option(help="Disk space for the uploads of one account, in GiB.", min=0)
     ] = 20.0,
-    uploads_per_minute: Annotated[int, typer.Option(help="Uploads that an account may send.", min=1)] = 30,
-    upload_days: Annotated[
-        float, typer.Option(help="How long an upload stays that no job uses, in days.", min=1)
-    ] = 7.0,
-    posts_per_minute: Annotated[int, typer.Option(help="Changes that an account may ask for.", min=1)] = 120,
+    uploads_per_minute: Annotated[int, typer.Option(help="Uploads per minute and account.", min=1)] = 30,
+    upload_days: Annotated[float, typer.Option(help="Days to keep an upload that no job uses.", min=1)] = 7.0,
+    posts_per_minute: Annotated[int, typer.Option(help="Changes per minute and account.", min=1)] = 120,
     oidc_issuer: Annotated[
         str,
         typer.Option(
-            help="Let this identity provider sign people in; its client secret is in MLCD_OIDC_CLIENT_SECRET.",
+            help="Sign people in with this identity provider; its client secret is in MLCD_OIDC_CLIENT_SECRET.",
             envvar="MLCD_OIDC_ISSUER",
         ),
     ] = "",
     oidc_client_id: Annotated[
-        str, typer.Option(help="What the provider calls this server.", envvar="MLCD_OIDC_CLIENT_ID")
+        str, typer.Option(help="The client id of this server at the provider.", envvar="MLCD_OIDC_CLIENT_ID")
     ] = "mlcd",
     oidc_domain: Annotated[
-        list[str] | None, typer.Option(help="Let in e-mail addresses of this domain only; may be repeated.")
+        list[str] | None, typer.Option(help="Allow e-mail addresses of this domain only; repeat for several.")
     ] = None,
 ) -> None:
     """Serve mlcd to a team, or to yourself in a browser.
 
-    Trainings are not children of the server: they go on when it ends, and it takes over what it finds.
+    Trainings continue when the server ends; a new server takes them over.
     The database is the one of MLCD_STORE: SQLite by default, PostgreSQL for several servers.
 
     Examples:
@@ -101,9 +97,9 @@ def login(
     url: Annotated[str, typer.Argument(metavar="URL", help="The server.", show_default=False)],
     json: given.JsonFlag = False,
 ) -> None:
-    """Keep an API token of a server, so that `mlcd --server URL` needs no other.
+    """Save an API token of a server for `mlcd --server URL`.
 
-    The token is asked for, or read from standard input; make one on the server's page *Team*.
+    Asks for the token, or reads it from standard input. Create one on the server's page *Team*.
 
     Examples:
 
@@ -114,11 +110,11 @@ def login(
     asks = sys.stdin.isatty()
     token = (typer.prompt("API token", hide_input=True, err=True) if asks else sys.stdin.readline()).strip()
     if not token:
-        raise UserError("That was no token.")
-    who = RemoteClient(url, token).connection.get("/session")
+        raise UserError("The token is empty.")
+    account = RemoteClient(url, token).connection.get("/session")
     save_token(read_settings().home, url, token)
-    show_json({"server": url, "name": who["name"]}) if json else show(
-        f"Signed in as {who['name'] or 'anyone'}."
+    show_json({"server": url, "name": account["name"]}) if json else show(
+        f"Signed in as {account['name'] or 'anyone'}."
     )
 
 
@@ -128,7 +124,7 @@ def model(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it.")] = None,
     json: given.JsonFlag = False,
 ) -> None:
-    """Write what a training handed back into one zip file.
+    """Save a trained model as one zip file.
 
     Examples:
 

@@ -88,7 +88,7 @@ def print_crash(error: BaseException, *, as_json: bool = False) -> int:
 def print_detached(job_id: str) -> int:
     """After Ctrl-C: the job goes on without us."""
     note(f"\nDetached; {job_id} is still running.")
-    note(f"mlcd status {job_id}   how it stands\nmlcd stop {job_id}     end it")
+    note(f"mlcd status {job_id}   its state\nmlcd stop {job_id}     end it")
     return DETACHED
 
 

@@ -194,7 +194,7 @@ def strays_table(strays: Sequence[Stray]) -> Table:
     """What runs and belongs to no job at work."""
     made = table("cloud", "what", "job", "why")
     for stray in strays:
-        ended = " (told to end)" if stray.ended else ""
+        ended = " (asked to end)" if stray.ended else ""
         made.add_row(
             printable(stray.cloud),
             printable(stray.owned.what),

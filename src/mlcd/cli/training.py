@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 JsonLinesFlag = Annotated[
     bool, typer.Option("--json-lines", help="Write each event as JSON, the job at the end.")
 ]
-ExplainFlag = Annotated[bool, typer.Option("--explain", help="Say in plain words why this deployment.")]
-DetachFlag = Annotated[bool, typer.Option("--detach", "-d", help="Start it, say its id, and return.")]
+ExplainFlag = Annotated[bool, typer.Option("--explain", help="Explain the choice in plain words.")]
+DetachFlag = Annotated[bool, typer.Option("--detach", "-d", help="Start the job, print its id, and return.")]
 
 
 @given.with_job_options

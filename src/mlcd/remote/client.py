@@ -45,7 +45,7 @@ class RemoteClient(ClientProtocol):
     def check(
         self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None
     ) -> Check:
-        """What the job would try, before anything is spent; the code stays here."""
+        """The deployments that the job would try; nothing is spent, and the code stays here."""
         job = {
             key: value
             for key, value in job_to_dict(loaded.job).items()
@@ -70,15 +70,15 @@ class RemoteClient(ClientProtocol):
         return str(self.connection.post("/jobs", sent)["id"])
 
     def start(self, job_id: str) -> None:
-        """Have a controller on the server take the job as far as it goes."""
+        """Start a controller for the job unless one is running."""
         self.connection.post(f"/jobs/{job_id}/start", None)
 
     def confirm(self, job_id: str) -> None:
-        """Accept the plan, now or ahead of it: the training may cost money."""
+        """Accept the plan, now or in advance: the training may cost money."""
         self.connection.post(f"/jobs/{job_id}/confirm", None)
 
     def view(self, job_id: str) -> JobView:
-        """How a job stands."""
+        """The present state of a job."""
         return self._view(self.connection.get(f"/jobs/{job_id}"))
 
     def views(self) -> list[JobView]:
@@ -99,12 +99,12 @@ class RemoteClient(ClientProtocol):
         return Page([from_data(JobLine, item) for item in found["items"]], found["next"])
 
     def story(self, job_id: str) -> JobStory:
-        """A job with all that a report tells of it."""
+        """A job with everything that its report shows."""
         story = from_data(JobStory, self.connection.get(f"/jobs/{job_id}/story"))
         return replace(story, view=self._here(story.view))
 
     def events(self, job_id: str, after: int = 0) -> list[Event]:
-        """What has happened since that event."""
+        """The job's events after that number."""
         found: list[Event] = []
         place: int | None = after
         while place is not None:
@@ -120,11 +120,11 @@ class RemoteClient(ClientProtocol):
         )
 
     def stop(self, job_id: str) -> JobView:
-        """Ask the job to stop with a checkpoint."""
+        """Ask the job to save a checkpoint and stop."""
         return self._view(self.connection.post(f"/jobs/{job_id}/stop", None))
 
     def resume(self, job_id: str, *, budget_usd: float | None = None, deadline: str | None = None) -> JobView:
-        """Go on where the job stopped, with new limits if given; of a job at work, only the limits change."""
+        """Continue a job that stopped, with new limits if given; of a running job, only the limits change."""
         limits = {"budget_usd": budget_usd, "deadline": deadline}
         return self._view(self.connection.post(f"/jobs/{job_id}/resume", limits))
 
@@ -136,12 +136,12 @@ class RemoteClient(ClientProtocol):
         nodes: int | None = None,
         batch_size: int | None = None,
     ) -> JobView:
-        """Have a training go on elsewhere, through its checkpoint."""
+        """Continue a training on another deployment, from its checkpoint."""
         place = {"instance": instance, "nodes": nodes, "batch_size": batch_size}
         return self._view(self.connection.post(f"/jobs/{job_id}/move", place))
 
     def report(self, job_id: str, path: Path | None = None) -> Path:
-        """Write one self-contained HTML file that tells the job's story."""
+        """Write the job's report as one self-contained HTML file."""
         page = self.connection.text(f"/jobs/{job_id}/report")
         path = path or Path(f"mlcd-report-{self.view(job_id).record.id}.html")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -151,17 +151,17 @@ class RemoteClient(ClientProtocol):
         return Path(file.name).replace(path)
 
     def model(self, job_id: str) -> Iterator[bytes]:
-        """What the training handed back, as a zip file in pieces."""
+        """The trained model, as a zip file in chunks."""
         return self.connection.pieces(f"/jobs/{job_id}/model")
 
     def predict(self, job_id: str, inputs: Any, *, dtype: str = "float32") -> Any:
-        """What the job's model makes of the inputs."""
+        """The outputs of the job's model for these inputs."""
         return self.connection.post(f"/models/{job_id}/predict", {"inputs": inputs, "dtype": dtype})[
             "outputs"
         ]
 
     def lessons(self, *, cursor: str | None = None, limit: int = 50) -> Page[Lesson]:
-        """What earlier jobs tried and learnt, newest first."""
+        """A page of what earlier jobs tried and chose, newest first."""
         found = self.connection.get("/history", cursor=cursor, limit=limit)
         return Page([from_data(Lesson, item) for item in found["items"]], found["next"])
 
@@ -175,7 +175,7 @@ class RemoteClient(ClientProtocol):
         return [from_data(Offer, item) for item in found["items"]]
 
     def sweep(self, *, end: bool = False, others: bool = False) -> list[Stray]:
-        """What costs money and belongs to no job at work; ended if asked for, what others look after too if `others`."""
+        """What costs money and belongs to no running job; ended with `end`, also what other computers manage with `others`."""
         found = self.connection.post("/sweep", {"end": end, "others": others})
         strays = [from_data(Stray, item) for item in found["items"]]
         if found["problems"]:

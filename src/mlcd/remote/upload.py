@@ -19,7 +19,7 @@ def upload_folder(connection: Connection, folder: Path) -> str:
     """Send a folder without its junk; gives the upload's id. What is there already is not sent again."""
     files = sorted(_files(folder))
     if not files:
-        raise InvalidJobError(f"The folder {folder} is empty.", "Mend `workdir` or `file_mounts` in the job.")
+        raise InvalidJobError(f"The folder {folder} is empty.", "Fix `workdir` or `file_mounts` in the job.")
     return _send(connection, files, f"{folder.name or 'folder'}.zip")
 
 

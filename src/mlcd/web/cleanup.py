@@ -34,7 +34,7 @@ def expire_uploads(site: Site, before: float) -> list[str]:
         book.renew(upload_id, time.time())  # all jobs need not be read for it again tomorrow
     gone = [upload_id for upload_id in sorted(old - named) if _take_away(site, upload_id, before)]
     if gone:
-        log.info("took away %d upload(s) that nobody used", len(gone))
+        log.info("deleted %d unused upload(s)", len(gone))
     return gone
 
 

@@ -128,13 +128,11 @@ async def _too_deep(_request: Request, _error: Exception) -> Response:
 
 
 async def _computer(request: Request, error: Exception) -> Response:
-    """A disk that is full is told as such: nothing was kept, and nothing is wrong with what was sent."""
+    """A full disk is an error of its own: nothing was stored, and the request was fine."""
     if not isinstance(error, OSError) or error.errno not in _FULL:
         return await _crash(request, error)
     log.error("%s %s failed: the disk is full", request.method, request.url.path)
-    full = NoRoomError(
-        "The disk of the server is full; nothing was kept.", "Tell an admin, and send it again."
-    )
+    full = NoRoomError("The server's disk is full; nothing was stored.", "Tell an admin, and send it again.")
     return _shown(request, full, status_of(full))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from urllib.parse import unquote_to_bytes
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -78,7 +78,12 @@ class RequestLimits:
             status, text = why
             await answer(error_data(UserError(text)), status)(scope, receive, send)
             return
-        await self._app(scope, _counted(receive, most), send)
+
+        def refuse_beyond(seen: int) -> None:
+            if seen > most:
+                raise TooLargeError(most)
+
+        await self._app(scope, count_body(receive, refuse_beyond), send)
 
     def _refusal(self, scope: Scope, most: int) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
@@ -96,16 +101,15 @@ class TooLargeError(Exception):
     """More came than may be sent."""
 
 
-def _counted(receive: Receive, most: int) -> Receive:
-    """The body, cut off where it gets too large."""
+def count_body(receive: Receive, check: Callable[[int], None]) -> Receive:
+    """The body, with a check of how many bytes came so far; an error of the check cuts it off."""
     seen = 0
 
     async def counted() -> Message:
         nonlocal seen
         message = await receive()
         seen += len(message.get("body", b""))
-        if seen > most:
-            raise TooLargeError(most)
+        check(seen)
         return message
 
     return counted

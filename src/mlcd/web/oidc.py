@@ -77,7 +77,7 @@ def _settings(site: Site) -> Oidc:
 
 @contextmanager
 def _provider(site: Site) -> Iterator[tuple[OAuth2Session, dict[str, Any]]]:
-    """A session with the identity provider, and its endpoints; what goes wrong there is told to the user."""
+    """A session with the identity provider, and its endpoints; failures there are errors that the user may see."""
     settings = _settings(site)
     try:
         from authlib.common.errors import AuthlibBaseError

@@ -38,7 +38,7 @@ class RateLimit:
             while len(self._left) > _MOST_KEYS:
                 self._left.popitem(last=False)
         if left < 1.0:
-            raise TooManyRequestsError("That was too often.", "Wait a minute and try again.")
+            raise TooManyRequestsError("Too many requests.", "Wait a minute and try again.")
 
 
 class Backoff:
@@ -65,7 +65,7 @@ class Backoff:
             while len(self._guesses) > _MOST_KEYS:
                 self._guesses.popitem(last=False)
         if wait > 0:
-            raise TooManyRequestsError("That was wrong too often.", f"Wait {wait:.0f} s and try again.")
+            raise TooManyRequestsError("Too many wrong attempts.", f"Wait {wait:.0f} s and try again.")
 
     def right(self, key: str) -> None:
         """The guess was right: what was wrong before is forgotten."""

@@ -41,7 +41,7 @@ def serve_settings(
 
 
 def serve(settings: Settings, wanted: ServeSettings, say: Callable[[str], None]) -> None:
-    """Serve until told to end."""
+    """Serve until asked to end."""
     _refuse_taken_port(wanted)
     setup = _offer_setup(settings) if wanted.accounts else None
     for line in [*_welcome(wanted, setup), *_who_runs_here(settings, wanted)]:

@@ -30,7 +30,7 @@ def account_name(text: str) -> str:
 
 
 def sign_in(site: Site, name: str, password: str, address: str) -> Account:
-    """The account of that name and password; neither is told which of the two was wrong."""
+    """The account of that name and password; the error does not say which of the two was wrong."""
     name = name.strip().lower()[:64]
     place = network_of(address)
     site.logins.take(f"from {place}")

@@ -161,7 +161,7 @@ class Hub:
             try:
                 topic.take(await asyncio.to_thread(topic.source, topic.last))
             except MlcdError as error:  # the database is away for a moment; the readers wait
-                log.warning("what is followed cannot be read: %s", error.message)
+                log.warning("cannot read what is followed: %s", error.message)
 
     def _pause(self, topic: Topic) -> float:
         """The more is followed, the less often each is looked at: following costs no more than so much."""

@@ -57,10 +57,10 @@ async def _watch(site: Site) -> None:
         try:
             taken = await asyncio.to_thread(site.client.revive)
         except MlcdError as error:
-            log.warning("jobs cannot be looked after now: %s", error.message)
+            log.warning("cannot take over jobs now: %s", error.message)
         else:
             if taken:
-                log.info("took over %d job(s) that nobody drove", taken)
+                log.info("took over %d job(s) without a controller", taken)
         await asyncio.sleep(site.serve.watch_seconds)
 
 
@@ -69,5 +69,5 @@ async def _keep_clean(site: Site) -> None:
         try:
             await asyncio.to_thread(clean_up, site)
         except (MlcdError, OSError) as error:
-            log.warning("what is over cannot be cleared away now: %s", error)
+            log.warning("cannot clean up now: %s", error)
         await asyncio.sleep(CLEANUP_SECONDS)

@@ -25,7 +25,7 @@ class Vault:
             self._fernet = MultiFernet([Fernet(part) for part in key.split(b",")])  # the first one seals
         except ValueError as error:
             raise UserError(
-                "The server's secret key is not one.",
+                "The server's secret key is not valid.",
                 "Make one with: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'",
             ) from error
         self.signing_key = key.split(b",")[0]

@@ -25,7 +25,7 @@ TokenId = Annotated[str, Path(max_length=64)]
 
 
 class Mine(BaseModel):
-    """One's account and how its budgets stand this month."""
+    """Your account and what is left of its budgets this month."""
 
     account: Account | None
     allowances: list[Allowance]
@@ -39,7 +39,7 @@ class NewToken(Body):
 
 
 class MadeToken(BaseModel):
-    """A new token: its text is shown this once."""
+    """A new token: its text is shown only now."""
 
     token: Token
     text: str
@@ -60,7 +60,7 @@ class NewPassword(Body):
 
 @router.get("/me", responses=gives(Mine))
 def me(site: SiteOf, actor: SignedIn) -> Response:
-    """Your account, and how its budgets stand this month."""
+    """Your account, and what is left of its budgets this month."""
     if not actor.name:
         return answer({"account": None, "allowances": []})
     accounts = site.accounts
@@ -69,7 +69,7 @@ def me(site: SiteOf, actor: SignedIn) -> Response:
 
 @router.put("/me/password", status_code=204)
 def change_password(sent: NewPassword, site: SiteOf, actor: SignedIn) -> Response:
-    """Take a new password; all sessions end."""
+    """Change your password; all sessions end."""
     _refuse_nobody(actor.name)
     site.guesses.attempt(f"password of {actor.name}")
     accounts = site.accounts
@@ -89,7 +89,7 @@ def tokens(site: SiteOf, actor: SignedIn) -> Response:
 
 @router.post("/tokens", status_code=201, responses=gives(MadeToken, 201))
 def make_token(sent: NewToken, site: SiteOf, actor: SignedIn, idempotent: Idempotent) -> Response:
-    """Make an API token; its text is shown this once."""
+    """Create an API token; its text is shown only now."""
     _refuse_nobody(actor.name)
 
     def act(reserved: str) -> Response:
@@ -106,7 +106,7 @@ def make_token(sent: NewToken, site: SiteOf, actor: SignedIn, idempotent: Idempo
 
 @router.delete("/tokens/{token_id}", status_code=204)
 def revoke_token(token_id: TokenId, site: SiteOf, actor: SignedIn) -> Response:
-    """End an API token of yours."""
+    """Revoke one of your API tokens."""
     site.accounts.revoke(token_id, actor.name)
     site.note(actor.name, "token revoked", token_id)
     return Response(status_code=204)

@@ -9,7 +9,7 @@ from fastapi import Depends, Path, Query, Request
 from mlcd.web.auth import Editor, SignedIn, SiteOf, owners_of
 
 Limit = Annotated[int, Query(ge=1, le=500, description="Items of a page.")]
-Cursor = Annotated[str | None, Query(max_length=64, description="`next` of the page before.")]
+Cursor = Annotated[str | None, Query(max_length=64, description="`next` of the previous page.")]
 Number = Annotated[int, Query(ge=0, le=2**53)]
 Reference = Annotated[str, Path(max_length=200, description="An id, a name, or the beginning of one id.")]
 
@@ -22,12 +22,12 @@ def _steered(job_id: Reference, site: SiteOf, actor: Editor) -> str:
     return site.job(owners_of(site, actor), job_id)
 
 
-Seen = Annotated[str, Depends(_seen)]  # the id of a job that whoever asks may see
-Steered = Annotated[str, Depends(_steered)]  # and of one that they may steer
+VisibleJob = Annotated[str, Depends(_seen)]  # the id of a job that whoever asks may see
+EditableJob = Annotated[str, Depends(_steered)]  # and of one that they may steer
 
 
 def gives(model: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:
-    """What a handler answers, for the OpenAPI document; the answer itself is encoded by wire."""
+    """What a handler answers, for the OpenAPI document; serialize encodes the answer itself."""
     return {status: {"model": model}}
 
 

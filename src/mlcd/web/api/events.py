@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from mlcd.core.listing import LogPage
 from mlcd.core.records import Event
-from mlcd.web.api.common import Limit, Number, Seen, gives
+from mlcd.web.api.common import Limit, Number, VisibleJob, gives
 from mlcd.web.auth import SiteOf
 from mlcd.web.serialize import answer, light
 from mlcd.web.site import Site
@@ -39,19 +39,19 @@ class Events(BaseModel):
 
 
 @router.get("/jobs/{job_id}/events", responses=gives(Events))
-def events(job_id: Seen, site: SiteOf, after: Number = 0, limit: Limit = 500) -> Response:
-    """What has happened since that event; `next` is the `after` of the next page."""
+def events(job_id: VisibleJob, site: SiteOf, after: Number = 0, limit: Limit = 500) -> Response:
+    """Events after that number; `next` is the `after` of the next page."""
     found = site.client.events(job_id, after, limit)
     return answer({"items": found, "next": str(found[-1].number) if len(found) == limit else None})
 
 
 @router.get("/jobs/{job_id}/stream", responses=_STREAM)
 async def stream(
-    job_id: Seen,
+    job_id: VisibleJob,
     site: SiteOf,
     after: Number = 0,
     last_event_id: LastEvent = "",
-    ends: Annotated[bool, Query(description="End once the job rests.")] = False,
+    ends: Annotated[bool, Query(description="End when the job rests.")] = False,
 ) -> Response:
     """Events and views of a job as they come (server-sent events)."""
     chunks = site.hub.follow(f"job/{job_id}", _JobSource(site, job_id), _place(after, last_event_id), ends)
@@ -59,21 +59,21 @@ async def stream(
 
 
 @router.get("/jobs/{job_id}/logs", responses=gives(LogPage))
-def logs(job_id: Seen, site: SiteOf, after: Number = 0, node: Node = 0, task: Task = None) -> Response:
-    """Lines of a task's log from a place on; `next` is the `after` of the next page."""
+def logs(job_id: VisibleJob, site: SiteOf, after: Number = 0, node: Node = 0, task: Task = None) -> Response:
+    """Lines of a task's log from an offset; `next` is the `after` of the next page."""
     return answer(site.client.log_page(job_id, after=after, node=node, task=task))
 
 
 @router.get("/jobs/{job_id}/logs/stream", responses=_STREAM)
 async def log_stream(
-    job_id: Seen,
+    job_id: VisibleJob,
     site: SiteOf,
     after: Number = 0,
     node: Node = 0,
     task: Task = None,
     last_event_id: LastEvent = "",
 ) -> Response:
-    """A task's log as it grows (server-sent events); ends when the task has."""
+    """A task's log as it grows (server-sent events); ends with the task."""
     if task is None:
         task = await run_in_threadpool(_newest_task, site, job_id)
     source = _LogSource(site, job_id, task, node)
@@ -83,7 +83,7 @@ async def log_stream(
 
 
 class _JobSource:
-    """Events of a job, and how it stands."""
+    """Events of a job, and its present state."""
 
     def __init__(self, site: Site, job_id: str) -> None:
         self._site = site
@@ -117,5 +117,5 @@ def _newest_task(site: Site, job_id: str) -> str:
 
 
 def _place(after: int, last_event_id: str) -> int:
-    """Where to go on: a browser that comes back says it in a header."""
+    """Where to continue: a browser that reconnects sends it in a header."""
     return int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() else after

@@ -16,7 +16,7 @@ from mlcd.core.listing import JobLine
 from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
 from mlcd.core.view import Check, JobStory, JobView
-from mlcd.web.api.common import Cursor, Limit, Seen, Steered, address_of, gives
+from mlcd.web.api.common import Cursor, EditableJob, Limit, VisibleJob, address_of, gives
 from mlcd.web.auth import Editor, SignedIn, SiteOf, owners_of
 from mlcd.web.clouds import refuse_job
 from mlcd.web.idempotency import Idempotent
@@ -34,7 +34,7 @@ _REPORT_POLICY = (
 
 
 class Made(BaseModel):
-    """The id of a new job, and what should be known of it."""
+    """The id of a new job, and notices about it."""
 
     id: str
     notices: list[str]
@@ -55,7 +55,7 @@ class JobViews(BaseModel):
 
 
 class Place(Body):
-    """Where a training is to go on; what is not named stays as it is."""
+    """Where a training continues; what is not named stays as it is."""
 
     instance: Annotated[str | None, Field(max_length=200)] = None
     nodes: Annotated[int | None, Field(ge=1, le=100_000)] = None
@@ -65,7 +65,7 @@ class Place(Body):
 class Limits(Body):
     """New limits of a job; what is left out stays."""
 
-    budget_usd: float | None = Field(None, gt=0, le=1e9, description="In all, not in addition.")
+    budget_usd: float | None = Field(None, gt=0, le=1e9, description="The total, not an addition.")
     deadline: str | None = Field(
         None, max_length=100, description="'6h' from now, or a clock time with its zone."
     )
@@ -73,7 +73,7 @@ class Limits(Body):
 
 @router.post("/check", responses=gives(Check))
 def check(sent: Submission, site: SiteOf, actor: Editor) -> Response:
-    """What a job would try, before anything is spent."""
+    """The deployments that a job would try; nothing is spent."""
     loaded = load(site, actor, sent)
     options = cloud_options(site, actor, sent.cloud or loaded.job.cloud, sent.cloud_options)
     return answer(site.client.check(loaded, cloud=sent.cloud, cloud_options=options))
@@ -81,7 +81,7 @@ def check(sent: Submission, site: SiteOf, actor: Editor) -> Response:
 
 @router.post("/jobs", status_code=201, responses=gives(Made, 201))
 def submit(sent: NewJob, site: SiteOf, actor: Editor, idempotent: Idempotent, request: Request) -> Response:
-    """Write a job down; with `start` its search begins, with `confirm` it trains without asking."""
+    """Store a job; with `start` its search begins, with `confirm` it trains without asking."""
     return idempotent.answer(lambda reserved: _submit(site, actor, sent, reserved, address_of(request)))
 
 
@@ -112,7 +112,7 @@ def lines(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Response:
-    """Jobs in a line each, newest first."""
+    """A summary of each job, newest first."""
     owners = owners_of(site, actor)
     return answer(site.client.lines(states=state, words=q, cursor=cursor, limit=limit, owners=owners))
 
@@ -127,52 +127,54 @@ def views(
 
 
 @router.get("/jobs/{job_id}", responses=gives(JobView))
-def view(job_id: Seen, site: SiteOf) -> Response:
-    """How a job stands."""
+def view(job_id: VisibleJob, site: SiteOf) -> Response:
+    """The present state of a job."""
     return answer(site.client.view(job_id))
 
 
 @router.get("/jobs/{job_id}/record", responses=gives(JobRecord))
-def record(job_id: Seen, site: SiteOf) -> Response:
-    """The job as it was submitted, and its limits in force."""
+def record(job_id: VisibleJob, site: SiteOf) -> Response:
+    """The job as submitted, and its present limits."""
     return answer(site.client.find(job_id))
 
 
 @router.get("/jobs/{job_id}/story", responses=gives(JobStory))
-def story(job_id: Seen, site: SiteOf) -> Response:
-    """A job with all that a report tells of it."""
+def story(job_id: VisibleJob, site: SiteOf) -> Response:
+    """A job with everything that its report shows."""
     return answer(site.client.story(job_id))
 
 
 @router.get("/jobs/{job_id}/report", responses={200: {"content": {"text/html": {}}}})
-def report(job_id: Seen, site: SiteOf) -> Response:
-    """The job's story as one HTML page."""
+def report(job_id: VisibleJob, site: SiteOf) -> Response:
+    """The job's report as one HTML page."""
     with tempfile.TemporaryDirectory(prefix="mlcd-report-") as folder:
         page = site.client.report(job_id, Path(folder) / "report.html").read_bytes()
     return Response(page, media_type="text/html", headers={"Content-Security-Policy": _REPORT_POLICY})
 
 
 @router.post("/jobs/{job_id}/start", responses=gives(JobView))
-def start(job_id: Steered, site: SiteOf, actor: Editor, idempotent: Idempotent) -> Response:
-    """Have a controller take the job as far as it goes."""
+def start(job_id: EditableJob, site: SiteOf, actor: Editor, idempotent: Idempotent) -> Response:
+    """Start a controller for the job unless one is running."""
     return _steer(site, actor, idempotent, "start", job_id, site.client.start)
 
 
 @router.post("/jobs/{job_id}/confirm", responses=gives(JobView))
-def confirm(job_id: Steered, site: SiteOf, actor: Editor, idempotent: Idempotent) -> Response:
-    """Accept the plan, now or ahead of it: the training may cost money."""
+def confirm(job_id: EditableJob, site: SiteOf, actor: Editor, idempotent: Idempotent) -> Response:
+    """Accept the plan, now or in advance: the training may cost money."""
     return _steer(site, actor, idempotent, "confirm", job_id, site.client.confirm)
 
 
 @router.post("/jobs/{job_id}/stop", responses=gives(JobView))
-def stop(job_id: Steered, site: SiteOf, actor: Editor, idempotent: Idempotent) -> Response:
-    """Ask the job to stop with a checkpoint."""
+def stop(job_id: EditableJob, site: SiteOf, actor: Editor, idempotent: Idempotent) -> Response:
+    """Ask the job to save a checkpoint and stop."""
     return _steer(site, actor, idempotent, "stop", job_id, site.client.stop)
 
 
 @router.post("/jobs/{job_id}/resume", responses=gives(JobView))
-def resume(job_id: Steered, site: SiteOf, actor: Editor, idempotent: Idempotent, limits: Limits) -> Response:
-    """Go on where the job stopped, with new limits if given; of a job at work, only the limits change."""
+def resume(
+    job_id: EditableJob, site: SiteOf, actor: Editor, idempotent: Idempotent, limits: Limits
+) -> Response:
+    """Continue a job that stopped, with new limits if given; of a running job, only the limits change."""
 
     def act(job_id: str) -> None:
         site.client.resume(job_id, budget_usd=limits.budget_usd, deadline=limits.deadline)
@@ -181,8 +183,8 @@ def resume(job_id: Steered, site: SiteOf, actor: Editor, idempotent: Idempotent,
 
 
 @router.post("/jobs/{job_id}/move", responses=gives(JobView))
-def move(job_id: Steered, site: SiteOf, actor: Editor, idempotent: Idempotent, place: Place) -> Response:
-    """Have a training go on elsewhere, through its checkpoint."""
+def move(job_id: EditableJob, site: SiteOf, actor: Editor, idempotent: Idempotent, place: Place) -> Response:
+    """Continue a training on another deployment, from its checkpoint."""
 
     def act(job_id: str) -> None:
         site.client.move(job_id, instance=place.instance, nodes=place.nodes, batch_size=place.batch_size)

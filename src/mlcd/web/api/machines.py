@@ -29,21 +29,21 @@ class Offers(BaseModel):
 
 
 class Strays(BaseModel):
-    """What costs money and belongs to no job at work."""
+    """What costs money and belongs to no running job."""
 
     items: list[Stray]
     problems: list[SweepProblem] = []  # clouds that could not be asked, or did not end what they were told to
 
 
 class Sweep(Body):
-    """Whether to end them, and whether also those that another computer looks after."""
+    """Whether to end them, and whether to include those that another computer manages."""
 
     end: bool = False
     others: bool = False
 
 
 class About(BaseModel):
-    """What this server is and knows."""
+    """The server's version, clouds, strategies and limits."""
 
     version: str
     accounts: bool
@@ -57,9 +57,11 @@ class About(BaseModel):
 class Asked(Body):
     """Which cloud is asked, and how."""
 
-    cloud: str | None = Field(None, max_length=100, description="The usual one without it.")
+    cloud: str | None = Field(
+        None, max_length=100, description="By default the cloud of the server's settings."
+    )
     options: dict[str, str] = Field(
-        default_factory=dict, description="The cloud's options; where it is, only an admin may say."
+        default_factory=dict, description="The cloud's options; only admins may say where the cloud is."
     )
 
 
@@ -70,7 +72,7 @@ def offers(
     actor: SignedIn,
     cloud: Annotated[str | None, Query(max_length=100)] = None,
 ) -> Response:
-    """What a cloud sells now, as the server's settings know it."""
+    """What a cloud sells now."""
     refuse_other_sites(request)
     return _offers(site, actor, Asked(cloud=cloud))
 
@@ -91,7 +93,7 @@ def _offers(site: Site, actor: Actor, asked: Asked) -> Response:
 
 @router.post("/sweep", responses=gives(Strays))
 def sweep(sent: Sweep, site: SiteOf, actor: Admin, idempotent: Idempotent) -> Response:
-    """List what costs money and belongs to no job at work; ended if asked for."""
+    """List what costs money and belongs to no running job, and end it if asked."""
 
     def act(_reserved: str) -> Response:
         problems: list[SweepProblem] = []
@@ -108,7 +110,7 @@ def sweep(sent: Sweep, site: SiteOf, actor: Admin, idempotent: Idempotent) -> Re
 
 @router.get("/about", responses=gives(About))
 def about(site: SiteOf, actor: SignedIn) -> Response:
-    """What this server is and knows."""
+    """The server's version, clouds, strategies and limits."""
     return answer(
         {
             "version": __version__,

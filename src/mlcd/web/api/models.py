@@ -8,7 +8,7 @@ from starlette.responses import Response, StreamingResponse
 
 from mlcd.core.listing import JobLine, Lesson
 from mlcd.core.run import JobState
-from mlcd.web.api.common import Cursor, Limit, Seen, gives
+from mlcd.web.api.common import Cursor, Limit, VisibleJob, gives
 from mlcd.web.auth import SignedIn, SiteOf, owners_of
 from mlcd.web.serialize import answer
 
@@ -23,7 +23,7 @@ class Models(BaseModel):
 
 
 class Lessons(BaseModel):
-    """A page of what earlier jobs learnt."""
+    """A page of what earlier jobs tried and chose."""
 
     items: list[Lesson]
     next: str | None
@@ -37,8 +37,8 @@ def models(site: SiteOf, actor: SignedIn, cursor: Cursor = None, limit: Limit = 
 
 
 @router.get("/jobs/{job_id}/model", responses={200: {"content": {"application/zip": {}}}})
-def model(job_id: Seen, site: SiteOf) -> Response:
-    """What the training handed back, as a zip file."""
+def model(job_id: VisibleJob, site: SiteOf) -> Response:
+    """The trained model, as a zip file."""
     chunks = site.client.model(job_id)
     headers = {"Content-Disposition": f'attachment; filename="{job_id}.zip"'}
     return StreamingResponse(chunks, media_type="application/zip", headers=headers)

@@ -27,7 +27,7 @@ Budget = Annotated[float | None, Field(ge=0, le=1e9, description="US dollars a m
 
 
 class NewAccount(Body):
-    """Somebody new; a user unless said otherwise."""
+    """A new account; by default a user."""
 
     name: str = Field(max_length=64)
     password: str = Field("", max_length=1000, description="Empty: by single sign-on only.")
@@ -37,7 +37,7 @@ class NewAccount(Body):
 
 
 class AccountChanges(Body):
-    """What is to change; what is left out stays."""
+    """What changes; what is left out stays."""
 
     role: Role | None = None
     team: TeamName | None = None
@@ -60,7 +60,7 @@ class AccountList(BaseModel):
 
 
 class OneAccount(BaseModel):
-    """An account and how its budgets stand this month."""
+    """An account and what is left of its budgets this month."""
 
     account: Account
     allowances: list[Allowance]
@@ -88,7 +88,7 @@ def accounts(site: SiteOf, _actor: Admin, cursor: Cursor = None, limit: Limit = 
 
 @router.post("/accounts", status_code=201, responses=gives(Account, 201))
 def add_account(sent: NewAccount, site: SiteOf, actor: Admin, idempotent: Idempotent) -> Response:
-    """Make an account."""
+    """Create an account."""
 
     def act(_reserved: str) -> Response:
         kept = hash_password(sent.password) if sent.password else ""
@@ -102,7 +102,7 @@ def add_account(sent: NewAccount, site: SiteOf, actor: Admin, idempotent: Idempo
 
 @router.get("/accounts/{name}", responses=gives(OneAccount))
 def account(name: Name, site: SiteOf, _actor: Admin) -> Response:
-    """One account, and how its budgets stand this month."""
+    """One account, and what is left of its budgets this month."""
     found = site.accounts.get(name)
     return answer({"account": found, "allowances": site.accounts.allowances(name)})
 
@@ -131,7 +131,7 @@ def teams(site: SiteOf, _actor: Admin) -> Response:
 
 @router.put("/teams/{name}", responses=gives(Team))
 def put_team(name: Name, sent: TeamBudget, site: SiteOf, actor: Admin) -> Response:
-    """Make a team, or change its monthly budget."""
+    """Create a team, or change its monthly budget."""
     team = Team(name, sent.budget_usd)
     site.accounts.put_team(team)
     site.note(actor.name, "team budget", name, f"{sent.budget_usd}")

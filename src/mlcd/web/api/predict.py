@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from mlcd.serving.kinds import Kind, find_servable
-from mlcd.web.api.common import Seen, gives
+from mlcd.web.api.common import VisibleJob, gives
 from mlcd.web.auth import SiteOf
 from mlcd.web.clouds import refuse_model
 from mlcd.web.serialize import answer
@@ -23,7 +23,7 @@ class Question(Body):
 
     inputs: Any = Field(description="Most models take a list with an item for each prediction.")
     dtype: Literal["float32", "float64", "int32", "int64", "bool"] = Field(
-        "float32", description="The kind of number that the inputs are, where the model is no predict.py."
+        "float32", description="The data type of the inputs, unless the model is a predict.py."
     )
 
 
@@ -34,7 +34,7 @@ class Prediction(BaseModel):
 
 
 class Served(BaseModel):
-    """How a model is asked."""
+    """How to ask a model."""
 
     job_id: str
     kind: Kind
@@ -42,8 +42,8 @@ class Served(BaseModel):
 
 
 @router.get("/models/{job_id}/predict", name="predict_about", responses=gives(Served))
-def about(job_id: Seen, site: SiteOf) -> Response:
-    """How the job's model is asked; 404 where there is nothing to ask."""
+def about(job_id: VisibleJob, site: SiteOf) -> Response:
+    """How to ask the job's model; 404 if it cannot be asked."""
     folder = site.client.model_folder(job_id)
     refuse_model(site, site.client.find(job_id).owner)
     found = find_servable(folder, job_id)
@@ -51,7 +51,7 @@ def about(job_id: Seen, site: SiteOf) -> Response:
 
 
 @router.post("/models/{job_id}/predict", name="predict_model", responses=gives(Prediction))
-def predict(job_id: Seen, site: SiteOf, sent: Question) -> Response:
-    """What the job's model makes of the inputs."""
+def predict(job_id: VisibleJob, site: SiteOf, sent: Question) -> Response:
+    """The outputs of the job's model for these inputs."""
     refuse_model(site, site.client.find(job_id).owner)
     return answer({"outputs": site.client.predict(job_id, sent.inputs, dtype=sent.dtype)})

@@ -55,7 +55,7 @@ def put(name: Name, sent: Value, site: SiteOf, actor: Editor) -> Response:
 
 @router.delete("/secrets/{name}", status_code=204)
 def forget(name: Name, site: SiteOf, actor: Editor) -> Response:
-    """Forget a secret."""
+    """Delete a secret."""
     site.service.drop_secret(actor.name, name)
     site.note(actor.name, "secret forgotten", name)
     return Response(status_code=204)

@@ -9,8 +9,7 @@ from starlette.responses import Response
 from mlcd.core.accounts import Account, Role
 from mlcd.errors import NotAllowedError
 from mlcd.web.api.common import address_of, gives
-from mlcd.web.auth import COOKIE, SignedIn, SiteOf
-from mlcd.web.headers import same_origin
+from mlcd.web.auth import COOKIE, SignedIn, SiteOf, refuse_other_sites
 from mlcd.web.serialize import answer, encode
 from mlcd.web.sessions import first_account, open_session, sign_in
 from mlcd.web.site import Site
@@ -20,7 +19,7 @@ router = APIRouter(tags=["accounts"])
 
 
 class Credentials(Body):
-    """Who wants in."""
+    """Name and password."""
 
     name: str = Field(max_length=200)
     password: str = Field(max_length=1000)
@@ -50,7 +49,7 @@ def log_in(sent: Credentials, site: SiteOf, request: Request) -> Response:
 
 @router.post("/setup", responses=gives(Session))
 def set_up(sent: FirstAccount, site: SiteOf, request: Request) -> Response:
-    """Make the first account, which is an admin's."""
+    """Create the first account, an admin."""
     _refuse_without_accounts(site, request)
     made = first_account(site, sent.name, sent.password, sent.setup_token, address_of(request))
     return _session(site, made)
@@ -86,6 +85,4 @@ def _refuse_without_accounts(site: Site, request: Request) -> None:
     """And what another site's page sends: it must not sign anyone in as somebody else."""
     if not site.serve.accounts:
         raise NotAllowedError("This server has no accounts.", "Start it with --accounts.")
-    hosts = [request.headers.get("host", ""), site.serve.public_url.partition("://")[2].partition("/")[0]]
-    if not same_origin(request.headers, hosts):
-        raise NotAllowedError("The request comes from another site's page.")
+    refuse_other_sites(request)

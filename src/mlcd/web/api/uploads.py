@@ -12,17 +12,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.responses import Response
-from starlette.types import Message, Receive
 
 from mlcd.core.accounts import Upload
 from mlcd.errors import NotFoundError, UserError
 from mlcd.web.api.common import Cursor, Limit, gives
 from mlcd.web.archives import safe_name
 from mlcd.web.auth import Actor, Editor, SignedIn, SiteOf
-from mlcd.web.headers import TooLargeError
+from mlcd.web.headers import TooLargeError, count_body
 from mlcd.web.serialize import answer
 from mlcd.web.site import Site
-from mlcd.web.uploads import Arrival, Contents, Received, Sender
+from mlcd.web.uploads import Contents, Received, Sender
 from mlcd.web.uploads import upload_id as known_by
 
 router = APIRouter(tags=["uploads"])
@@ -52,9 +51,9 @@ class UploadList(BaseModel):
 async def send(
     request: Request, site: SiteOf, actor: Editor, name: Annotated[str, Query(max_length=300)] = "upload"
 ) -> Response:
-    """Send a wheel, a zip or a tar of a folder (it is unpacked), or any other file (it is kept as it is).
+    """Upload a wheel, a zip or a tar of a folder (it is unpacked), or any other file (it stays as it is).
 
-    What you send twice under the same name is kept once.
+    An upload with the same name and content is stored once.
     """
     site.sends.take(actor.name)
     try:
@@ -71,14 +70,14 @@ async def send(
 
 @router.get("/uploads", responses=gives(UploadList))
 def uploads(site: SiteOf, actor: SignedIn, cursor: Cursor = None, limit: Limit = 50) -> Response:
-    """What you have sent, that of the latest use first."""
+    """Your uploads, the most recently used first."""
     found = site.service.uploads.page(actor.name, _read(cursor), limit)
     return answer({"items": found, "next": repr(found[-1].at) if len(found) == limit else None})
 
 
 @router.get("/uploads/{upload_id}", responses=gives(UploadAnswer))
 def upload(upload_id: UploadId, site: SiteOf, actor: SignedIn) -> Response:
-    """One upload, and what is in it; it is renewed, so that a job may be made of it."""
+    """One upload, and what is in it; this renews it for a new job."""
     return _found(site, upload_id, None if actor.is_admin else actor.name)
 
 
@@ -86,7 +85,7 @@ def upload(upload_id: UploadId, site: SiteOf, actor: SignedIn) -> Response:
 def by_content(
     digest: UploadId, site: SiteOf, actor: SignedIn, name: Annotated[str, Query(max_length=300)] = "upload"
 ) -> Response:
-    """What you sent before under this name with this content, known by its SHA-256; 404: send it."""
+    """Your upload with this name and content, by its SHA-256; 404 if there is none."""
     try:
         return _found(site, known_by(actor.name, safe_name(name), digest), actor.name)
     except NotFoundError as error:
@@ -119,26 +118,14 @@ async def _from_form(site: Site, request: Request, name: str, actor: Actor) -> R
     announced = int(request.headers.get("content-length", 0))
     async with (
         site.uploads.arriving(sender_of(site, actor), announced) as arrival,
-        Request(request.scope, _held(request.receive, arrival)).form(max_files=1, max_fields=20) as form,
+        Request(request.scope, count_body(request.receive, arrival.hold)).form(
+            max_files=1, max_fields=20
+        ) as form,
     ):
         file = next((value for value in form.values() if isinstance(value, UploadFile)), None)
         if file is None:
             raise UserError("The form holds no file.")
         return await site.uploads.take(arrival, file.filename or name, _chunks(file), booked(site, actor))
-
-
-def _held(receive: Receive, arrival: Arrival) -> Receive:
-    """The body, cut off where it is more than the sender may send."""
-    seen = 0
-
-    async def held() -> Message:
-        nonlocal seen
-        message = await receive()
-        seen += len(message.get("body", b""))
-        arrival.hold(seen)
-        return message
-
-    return held
 
 
 async def _chunks(file: UploadFile) -> AsyncIterator[bytes]:

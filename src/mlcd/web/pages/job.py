@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
 from mlcd.core.accounts import Role
-from mlcd.web.api.common import Seen
+from mlcd.web.api.common import VisibleJob
 from mlcd.web.auth import SignedIn, SiteOf
 from mlcd.web.pages.charts import ChartBook
 from mlcd.web.pages.lists import STREAM
@@ -17,7 +17,7 @@ router = APIRouter()
 
 
 @router.get("/jobs/{job_id}")
-def job(request: Request, job_id: Seen, site: SiteOf, actor: SignedIn) -> Response:
+def job(request: Request, job_id: VisibleJob, site: SiteOf, actor: SignedIn) -> Response:
     """All there is to know of a job."""
     shown = JobParts(site, job_id).shown()
     steers = actor.role is not Role.VIEWER
@@ -25,20 +25,20 @@ def job(request: Request, job_id: Seen, site: SiteOf, actor: SignedIn) -> Respon
 
 
 @router.get("/live/jobs/{job_id}")
-async def live(job_id: Seen, site: SiteOf) -> Response:
+async def live(job_id: VisibleJob, site: SiteOf) -> Response:
     """The pieces of that page as they change (server-sent events)."""
     chunks = site.hub.follow(f"page/{job_id}", JobParts(site, job_id), 0, ends=False)
     return StreamingResponse(chunks, media_type="text/event-stream", headers=STREAM)
 
 
 @router.get("/jobs/{job_id}/charts/search")
-def search_charts(request: Request, job_id: Seen, site: SiteOf) -> Response:
+def search_charts(request: Request, job_id: VisibleJob, site: SiteOf) -> Response:
     """The charts of the search as data."""
     return Response(_book(request).charts(site.client, job_id, "search"), media_type="application/json")
 
 
 @router.get("/jobs/{job_id}/charts/training")
-def training_charts(request: Request, job_id: Seen, site: SiteOf) -> Response:
+def training_charts(request: Request, job_id: VisibleJob, site: SiteOf) -> Response:
     """The charts of the training as data."""
     return Response(_book(request).charts(site.client, job_id, "training"), media_type="application/json")
 

@@ -15,7 +15,7 @@ from mlcd.core.listing import JobLine, Page
 from mlcd.core.machines import Offer
 from mlcd.core.run import JobState
 from mlcd.errors import MlcdError
-from mlcd.web.api.common import Cursor, Seen
+from mlcd.web.api.common import Cursor, VisibleJob
 from mlcd.web.auth import SignedIn, SiteOf, owners_of
 from mlcd.web.clouds import clouds_of
 from mlcd.web.pages.rendering import page, part
@@ -126,7 +126,7 @@ def models(request: Request, site: SiteOf, actor: SignedIn, cursor: Cursor = Non
 
 
 @router.get("/models/{job_id}")
-def model(request: Request, job_id: Seen, site: SiteOf, actor: SignedIn) -> Response:
+def model(request: Request, job_id: VisibleJob, site: SiteOf, actor: SignedIn) -> Response:
     """One model: where it comes from, and a place to try it."""
     view = site.client.view(job_id)
     return page(request, actor, "model.html", view=view)
