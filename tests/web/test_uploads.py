@@ -134,11 +134,11 @@ def test_what_is_on_its_way_counts_until_it_is_in_place(tmp_path: Path) -> None:
     ada = uploads.Sender("ada", ids=list, most_bytes=20_000)
     placed, go_on = threading.Event(), threading.Event()
 
-    def book(_received: uploads.Received) -> None:
+    def record(_received: uploads.Received) -> None:
         placed.set()
         go_on.wait(60)
 
-    first = threading.Thread(target=lambda: asyncio.run(kept.receive(ada, "a", parts(b"a" * 12_000), book)))
+    first = threading.Thread(target=lambda: asyncio.run(kept.receive(ada, "a", parts(b"a" * 12_000), record)))
     first.start()
     assert placed.wait(60)
     with pytest.raises(uploads.QuotaError):

@@ -77,7 +77,6 @@ class Client(ClientProtocol):
     def check(
         self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None
     ) -> Check:
-        """The deployments that the job would try; nothing is spent."""
         return check_job(self.settings, loaded, cloud, cloud_options)
 
     def submit(
@@ -113,7 +112,6 @@ class Client(ClientProtocol):
         return self.view(record.id)
 
     def confirm(self, job_id: str) -> None:
-        """Accept the plan, now or in advance: the training may cost money."""
         record = self.store.job(job_id)
         record = self.store.change_job(record.id, confirmed=True)
         if record.state is JobState.PLANNED:
@@ -128,7 +126,6 @@ class Client(ClientProtocol):
         return self.view(record.id)
 
     def resume(self, job_id: str, *, budget_usd: float | None = None, deadline: str | None = None) -> JobView:
-        """Continue a job that stopped, with new limits if given; of a running job, only the limits change."""
         record = self.store.job(job_id)
         if record.state is JobState.SUCCEEDED:
             raise UserError(f"Job {record.id} is done.", f"`mlcd report {record.id}` tells its story.")
@@ -148,7 +145,6 @@ class Client(ClientProtocol):
         nodes: int | None = None,
         batch_size: int | None = None,
     ) -> JobView:
-        """Continue a training on another deployment from its checkpoint; what is not named stays as it is."""
         record = self.store.job(job_id)
         if record.state is not JobState.TRAINING:
             raise UserError(f"Job {record.id} is {record.state}: only a training can be moved.")
@@ -197,7 +193,6 @@ class Client(ClientProtocol):
         return list_jobs(self.store, owners, states, words, cursor, limit)
 
     def events(self, job_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
-        """The job's events after that number."""
         return self.store.events(self.store.job(job_id).id, after, limit)
 
     def tasks(self, job_id: str) -> list[TaskRecord]:
@@ -211,7 +206,6 @@ class Client(ClientProtocol):
         return self.store.points(job_id, most), self.store.metrics(job_id, most)
 
     def log_page(self, job_id: str, *, after: int = 0, node: int = 0, task: str | None = None) -> LogPage:
-        """Whole lines of a task's log from an offset, by default the newest task's, with secrets redacted."""
         return log_page(self.store, self.settings, self.store.job(job_id), task, node, after)
 
     def remaining_usd(self) -> float:
@@ -223,18 +217,15 @@ class Client(ClientProtocol):
     # Results
 
     def story(self, job_id: str) -> JobStory:
-        """A job with everything that its report shows."""
         view = self.view(job_id)
         with self._cloud_of(view.record) as cloud:
             return story_of(self.store, self.settings, cloud, view)
 
     def report(self, job_id: str, path: Path | None = None) -> Path:
-        """Write the job's report as one self-contained HTML file."""
         story = self.story(job_id)
         return write_report(story, path or Path(f"mlcd-report-{story.view.record.id}.html"))
 
     def model(self, job_id: str) -> Iterator[bytes]:
-        """The trained model, as a zip file in chunks."""
         return zip_folder(self.model_folder(job_id))
 
     def model_folder(self, job_id: str) -> Path:
@@ -252,18 +243,15 @@ class Client(ClientProtocol):
     def lessons(
         self, *, cursor: str | None = None, limit: int = 50, owners: Collection[str] | None = None
     ) -> Page[Lesson]:
-        """A page of what earlier jobs tried and chose, newest first."""
         return list_lessons(self.store, owners, cursor, limit)
 
     # Machines
 
     def offers(self, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None) -> list[Offer]:
-        """What a cloud sells now."""
         with opened_cloud(self.settings, cloud or self.settings.cloud, cloud_options) as opened:
             return list(opened.offers())
 
     def sweep(self, *, end: bool = False, others: bool = False) -> list[Stray]:
-        """What costs money and belongs to no running job; ended with `end`, also what other computers manage with `others`."""
         clouds = {self.settings.cloud, *(record.cloud for record in self.store.jobs())} - {"replay"}
         return sweep(self.store, self.settings, sorted(clouds), end, others)
 

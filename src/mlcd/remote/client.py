@@ -70,19 +70,15 @@ class RemoteClient(ClientProtocol):
         return str(self.connection.post("/jobs", sent)["id"])
 
     def start(self, job_id: str) -> None:
-        """Start a controller for the job unless one is running."""
         self.connection.post(f"/jobs/{job_id}/start", None)
 
     def confirm(self, job_id: str) -> None:
-        """Accept the plan, now or in advance: the training may cost money."""
         self.connection.post(f"/jobs/{job_id}/confirm", None)
 
     def view(self, job_id: str) -> JobView:
-        """The present state of a job."""
         return self._view(self.connection.get(f"/jobs/{job_id}"))
 
     def views(self) -> list[JobView]:
-        """All jobs, newest first."""
         return [self._view(data) for data in self._pages("/views", limit=100)]
 
     def lines(
@@ -93,18 +89,15 @@ class RemoteClient(ClientProtocol):
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page[JobLine]:
-        """A page of the list of jobs, newest first."""
         state = None if states is None else [each.value for each in states]
         found = self.connection.get("/jobs", state=state, q=words, cursor=cursor, limit=limit)
         return Page([from_data(JobLine, item) for item in found["items"]], found["next"])
 
     def story(self, job_id: str) -> JobStory:
-        """A job with everything that its report shows."""
         story = from_data(JobStory, self.connection.get(f"/jobs/{job_id}/story"))
         return replace(story, view=self._here(story.view))
 
     def events(self, job_id: str, after: int = 0) -> list[Event]:
-        """The job's events after that number."""
         found: list[Event] = []
         place: int | None = after
         while place is not None:
@@ -114,17 +107,14 @@ class RemoteClient(ClientProtocol):
         return found
 
     def log_page(self, job_id: str, *, after: int = 0, node: int = 0, task: str | None = None) -> LogPage:
-        """Whole lines of a task's log from a place on."""
         return from_data(
             LogPage, self.connection.get(f"/jobs/{job_id}/logs", after=after, node=node, task=task)
         )
 
     def stop(self, job_id: str) -> JobView:
-        """Ask the job to save a checkpoint and stop."""
         return self._view(self.connection.post(f"/jobs/{job_id}/stop", None))
 
     def resume(self, job_id: str, *, budget_usd: float | None = None, deadline: str | None = None) -> JobView:
-        """Continue a job that stopped, with new limits if given; of a running job, only the limits change."""
         limits = {"budget_usd": budget_usd, "deadline": deadline}
         return self._view(self.connection.post(f"/jobs/{job_id}/resume", limits))
 
@@ -136,12 +126,10 @@ class RemoteClient(ClientProtocol):
         nodes: int | None = None,
         batch_size: int | None = None,
     ) -> JobView:
-        """Continue a training on another deployment, from its checkpoint."""
         place = {"instance": instance, "nodes": nodes, "batch_size": batch_size}
         return self._view(self.connection.post(f"/jobs/{job_id}/move", place))
 
     def report(self, job_id: str, path: Path | None = None) -> Path:
-        """Write the job's report as one self-contained HTML file."""
         page = self.connection.text(f"/jobs/{job_id}/report")
         path = path or Path(f"mlcd-report-{self.view(job_id).record.id}.html")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -151,22 +139,18 @@ class RemoteClient(ClientProtocol):
         return Path(file.name).replace(path)
 
     def model(self, job_id: str) -> Iterator[bytes]:
-        """The trained model, as a zip file in chunks."""
         return self.connection.pieces(f"/jobs/{job_id}/model")
 
     def predict(self, job_id: str, inputs: Any, *, dtype: str = "float32") -> Any:
-        """The outputs of the job's model for these inputs."""
         return self.connection.post(f"/models/{job_id}/predict", {"inputs": inputs, "dtype": dtype})[
             "outputs"
         ]
 
     def lessons(self, *, cursor: str | None = None, limit: int = 50) -> Page[Lesson]:
-        """A page of what earlier jobs tried and chose, newest first."""
         found = self.connection.get("/history", cursor=cursor, limit=limit)
         return Page([from_data(Lesson, item) for item in found["items"]], found["next"])
 
     def offers(self, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None) -> list[Offer]:
-        """What a cloud sells now."""
         options = self._options(cloud_options)
         if options:
             found = self.connection.post("/offers", {"cloud": cloud, "options": options})
@@ -175,7 +159,6 @@ class RemoteClient(ClientProtocol):
         return [from_data(Offer, item) for item in found["items"]]
 
     def sweep(self, *, end: bool = False, others: bool = False) -> list[Stray]:
-        """What costs money and belongs to no running job; ended with `end`, also what other computers manage with `others`."""
         found = self.connection.post("/sweep", {"end": end, "others": others})
         strays = [from_data(Stray, item) for item in found["items"]]
         if found["problems"]:

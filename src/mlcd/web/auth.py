@@ -19,7 +19,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from itsdangerous import BadSignature, TimestampSigner
 
-from mlcd.core.accounts import Account, Role
+from mlcd.core.accounts import Role
 from mlcd.errors import NotAllowedError
 from mlcd.web.faults import SignInNeededError
 from mlcd.web.headers import same_origin
@@ -134,11 +134,8 @@ def _by_token(site: Site, text: str, session: bool) -> Actor | None:
     token, kept, account = found
     if token.session is not session or not same(kept, digest(parts[1])):
         return None
-    return _actor(account, token.id, csrf_of(site, token.id) if session else "")
-
-
-def _actor(account: Account, token_id: str, csrf: str) -> Actor:
-    return Actor(account.name, account.role, account.team, token_id, csrf)
+    csrf = csrf_of(site, token.id) if session else ""
+    return Actor(account.name, account.role, account.team, token.id, csrf)
 
 
 def _refuse_forgery(request: Request, actor: Actor) -> None:

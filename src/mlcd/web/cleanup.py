@@ -27,11 +27,11 @@ def expire_uploads(site: Site, before: float) -> list[str]:
 
     Among them are those that the database does not know: a server was killed while it took them away.
     """
-    book = site.service.uploads
-    old = book.unused_since(before) | (site.uploads.ids(before) - book.known())
-    named = book.named_by_jobs() if old else set()
+    recorded = site.service.uploads
+    old = recorded.unused_since(before) | (site.uploads.ids(before) - recorded.known())
+    named = recorded.named_by_jobs() if old else set()
     for upload_id in old & named:
-        book.renew(upload_id, time.time())  # all jobs need not be read for it again tomorrow
+        recorded.renew(upload_id, time.time())  # all jobs need not be read for it again tomorrow
     gone = [upload_id for upload_id in sorted(old - named) if _take_away(site, upload_id, before)]
     if gone:
         log.info("deleted %d unused upload(s)", len(gone))
@@ -39,8 +39,8 @@ def expire_uploads(site: Site, before: float) -> list[str]:
 
 
 def _take_away(site: Site, upload_id: str, before: float) -> bool:
-    book = site.service.uploads
-    if not site.uploads.take_away(upload_id, lambda: book.forget(upload_id, before)):
+    recorded = site.service.uploads
+    if not site.uploads.take_away(upload_id, lambda: recorded.forget(upload_id, before)):
         return False
     site.note("", "upload expired", upload_id)
     return True

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
+from starlette.responses import StreamingResponse
+
 from mlcd.errors import MlcdError
 from mlcd.web.serialize import encode
 
@@ -50,6 +52,12 @@ def event(kind: str, data: object, number: int | None = None) -> bytes:
     """One event as the wire has it."""
     head = f"id: {number}\n" if number is not None else ""
     return f"{head}event: {kind}\ndata: ".encode() + encode(data) + b"\n\n"
+
+
+def stream_response(chunks: AsyncIterator[bytes]) -> StreamingResponse:
+    """The events as an answer that no proxy holds back."""
+    headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
+    return StreamingResponse(chunks, media_type="text/event-stream", headers=headers)
 
 
 class Topic:

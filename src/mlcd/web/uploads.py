@@ -89,11 +89,11 @@ class Uploads:
         self._counting = threading.Lock()
 
     async def receive(
-        self, sender: Sender, name: str, chunks: AsyncIterable[bytes], book: Callable[[Received], None]
+        self, sender: Sender, name: str, chunks: AsyncIterable[bytes], record: Callable[[Received], None]
     ) -> Received:
-        """Take a stream in and have it booked; it is there for good once this returns, or not at all."""
+        """Receive a stream and record it; it is stored when this returns, or not at all."""
         async with self.arriving(sender) as arrival:
-            return await self.take(arrival, name, chunks, book)
+            return await self.take(arrival, name, chunks, record)
 
     @asynccontextmanager
     async def arriving(self, sender: Sender, announced: int = 0) -> AsyncIterator[Arrival]:
@@ -104,7 +104,7 @@ class Uploads:
             yield Arrival(sender, hold)
 
     async def take(
-        self, arrival: Arrival, name: str, chunks: AsyncIterable[bytes], book: Callable[[Received], None]
+        self, arrival: Arrival, name: str, chunks: AsyncIterable[bytes], record: Callable[[Received], None]
     ) -> Received:
         """Take in what is arriving, as `receive` does."""
         name = safe_name(name)
@@ -114,7 +114,7 @@ class Uploads:
         try:
             digest, size = await self._write(work / "sent", chunks, arrival.hold)
             received = Received(upload_id(arrival.sender.name, name, digest), name, size)
-            await run_in_threadpool(self._keep, work, arrival.sender, received, book)
+            await run_in_threadpool(self._keep, work, arrival.sender, received, record)
         finally:
             await run_in_threadpool(shutil.rmtree, work, ignore_errors=True)
         return received
@@ -219,11 +219,13 @@ class Uploads:
             with self._counting:
                 all_of_them[:] = [each for each in all_of_them if each is not mine]
 
-    def _keep(self, work: Path, sender: Sender, received: Received, book: Callable[[Received], None]) -> None:
-        """In place and in the books, while nobody takes anything away and the sender puts nothing else in place."""
+    def _keep(
+        self, work: Path, sender: Sender, received: Received, record: Callable[[Received], None]
+    ) -> None:
+        """Store and record it, while nobody deletes anything and the sender stores nothing else."""
         with self._lock(fcntl.LOCK_SH), self._turn_of(sender):
             self._put(work, sender, received)
-            book(received)
+            record(received)
 
     def _put(self, work: Path, sender: Sender, received: Received) -> None:
         place = self._root / received.id

@@ -11,12 +11,11 @@ from starlette.responses import Response
 
 from mlcd.core.accounts import Account, Allowance, Token
 from mlcd.errors import NotAllowedError, UserError
-from mlcd.web.api.common import gives
+from mlcd.web.api.common import gives, list_of
 from mlcd.web.auth import SignedIn, SiteOf
 from mlcd.web.idempotency import Idempotent
 from mlcd.web.passwords import fits, hash_password, new_token
 from mlcd.web.serialize import answer, plain
-from mlcd.web.site import Site
 from mlcd.web.submission import Body
 
 router = APIRouter(tags=["accounts"])
@@ -45,12 +44,6 @@ class MadeToken(BaseModel):
     text: str
 
 
-class Tokens(BaseModel):
-    """One's tokens, newest first."""
-
-    items: list[Token]
-
-
 class NewPassword(Body):
     """The old password and the new one."""
 
@@ -64,7 +57,7 @@ def me(site: SiteOf, actor: SignedIn) -> Response:
     if not actor.name:
         return answer({"account": None, "allowances": []})
     accounts = site.accounts
-    return answer({"account": accounts.get(actor.name), "allowances": _allowances(site, actor.name)})
+    return answer({"account": accounts.get(actor.name), "allowances": accounts.allowances(actor.name)})
 
 
 @router.put("/me/password", status_code=204)
@@ -81,7 +74,7 @@ def change_password(sent: NewPassword, site: SiteOf, actor: SignedIn) -> Respons
     return Response(status_code=204)
 
 
-@router.get("/tokens", responses=gives(Tokens))
+@router.get("/tokens", responses=gives(list_of(Token)))
 def tokens(site: SiteOf, actor: SignedIn) -> Response:
     """Your API tokens."""
     return answer({"items": site.accounts.tokens(actor.name)})
@@ -110,10 +103,6 @@ def revoke_token(token_id: TokenId, site: SiteOf, actor: SignedIn) -> Response:
     site.accounts.revoke(token_id, actor.name)
     site.note(actor.name, "token revoked", token_id)
     return Response(status_code=204)
-
-
-def _allowances(site: Site, name: str) -> list[Allowance]:
-    return list(site.accounts.allowances(name))
 
 
 def _refuse_nobody(name: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
+from pydantic import BaseModel, create_model
 
 from mlcd.web.auth import Editor, SignedIn, SiteOf, owners_of
 
@@ -24,6 +26,18 @@ def _steered(job_id: Reference, site: SiteOf, actor: Editor) -> str:
 
 VisibleJob = Annotated[str, Depends(_seen)]  # the id of a job that whoever asks may see
 EditableJob = Annotated[str, Depends(_steered)]  # and of one that they may steer
+
+
+@cache
+def list_of(item: type) -> type[BaseModel]:
+    """The model of an answer with all items."""
+    return create_model(f"{item.__name__}List", items=(list[item], ...))  # type: ignore[valid-type]  # made here
+
+
+@cache
+def page_of(item: type) -> type[BaseModel]:
+    """The model of an answer with some items; `next` is the `cursor` of the next page."""
+    return create_model(f"{item.__name__}Page", __base__=list_of(item), next=(str | None, ...))
 
 
 def gives(model: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:

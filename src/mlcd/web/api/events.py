@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
-from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from mlcd.core.listing import LogPage
 from mlcd.core.records import Event
-from mlcd.web.api.common import Limit, Number, VisibleJob, gives
+from mlcd.web.api.common import Limit, Number, VisibleJob, gives, page_of
 from mlcd.web.auth import SiteOf
 from mlcd.web.serialize import answer, light
 from mlcd.web.site import Site
-from mlcd.web.streams import News, Piece, event
+from mlcd.web.streams import News, Piece, event, stream_response
 
 router = APIRouter(tags=["following"])
 
@@ -26,19 +25,11 @@ Node = Annotated[int, Query(ge=0, le=100_000)]
 LastEvent = Annotated[str, Header(alias="Last-Event-ID", max_length=20)]
 
 _STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
-_HEADERS = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
 _AT_ONCE = 500  # events read at once
 _END = 2**53  # beyond the end of every log
 
 
-class Events(BaseModel):
-    """A page of events."""
-
-    items: list[Event]
-    next: str | None
-
-
-@router.get("/jobs/{job_id}/events", responses=gives(Events))
+@router.get("/jobs/{job_id}/events", responses=gives(page_of(Event)))
 def events(job_id: VisibleJob, site: SiteOf, after: Number = 0, limit: Limit = 500) -> Response:
     """Events after that number; `next` is the `after` of the next page."""
     found = site.client.events(job_id, after, limit)
@@ -55,7 +46,7 @@ async def stream(
 ) -> Response:
     """Events and views of a job as they come (server-sent events)."""
     chunks = site.hub.follow(f"job/{job_id}", _JobSource(site, job_id), _place(after, last_event_id), ends)
-    return StreamingResponse(chunks, media_type="text/event-stream", headers=_HEADERS)
+    return stream_response(chunks)
 
 
 @router.get("/jobs/{job_id}/logs", responses=gives(LogPage))
@@ -79,7 +70,7 @@ async def log_stream(
     source = _LogSource(site, job_id, task, node)
     await run_in_threadpool(source, _END)  # an unknown task is a 404 now rather than an empty stream
     chunks = site.hub.follow(f"log/{task}/{node}/{job_id}", source, _place(after, last_event_id), ends=True)
-    return StreamingResponse(chunks, media_type="text/event-stream", headers=_HEADERS)
+    return stream_response(chunks)
 
 
 class _JobSource:

@@ -16,7 +16,7 @@ from mlcd.core.listing import JobLine
 from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
 from mlcd.core.view import Check, JobStory, JobView
-from mlcd.web.api.common import Cursor, EditableJob, Limit, VisibleJob, address_of, gives
+from mlcd.web.api.common import Cursor, EditableJob, Limit, VisibleJob, address_of, gives, page_of
 from mlcd.web.auth import Editor, SignedIn, SiteOf, owners_of
 from mlcd.web.clouds import refuse_job
 from mlcd.web.idempotency import Idempotent
@@ -38,20 +38,6 @@ class Made(BaseModel):
 
     id: str
     notices: list[str]
-
-
-class JobLines(BaseModel):
-    """A page of jobs."""
-
-    items: list[JobLine]
-    next: str | None
-
-
-class JobViews(BaseModel):
-    """A page of jobs in full."""
-
-    items: list[JobView]
-    next: str | None
 
 
 class Place(Body):
@@ -103,7 +89,7 @@ def _submit(site: Site, actor: Editor, sent: NewJob, reserved: str, address: str
     return answer({"id": job_id, "notices": list(loaded.notices)}, 201)
 
 
-@router.get("/jobs", responses=gives(JobLines))
+@router.get("/jobs", responses=gives(page_of(JobLine)))
 def lines(
     site: SiteOf,
     actor: SignedIn,
@@ -117,7 +103,7 @@ def lines(
     return answer(site.client.lines(states=state, words=q, cursor=cursor, limit=limit, owners=owners))
 
 
-@router.get("/views", responses=gives(JobViews))
+@router.get("/views", responses=gives(page_of(JobView)))
 def views(
     site: SiteOf, actor: SignedIn, cursor: Cursor = None, limit: Annotated[int, Query(ge=1, le=100)] = 20
 ) -> Response:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from mlcd import __version__, registry
 from mlcd.core.machines import Offer
 from mlcd.core.view import IncompleteSweepError, Stray, SweepProblem
-from mlcd.web.api.common import gives
+from mlcd.web.api.common import gives, list_of
 from mlcd.web.auth import Actor, Admin, SignedIn, SiteOf, refuse_other_sites
 from mlcd.web.clouds import clouds_of, refuse_cloud
 from mlcd.web.idempotency import Idempotent
@@ -20,12 +20,6 @@ from mlcd.web.site import Site
 from mlcd.web.submission import Body, cloud_options
 
 router = APIRouter(tags=["machines"])
-
-
-class Offers(BaseModel):
-    """What a cloud sells now."""
-
-    items: list[Offer]
 
 
 class Strays(BaseModel):
@@ -65,7 +59,7 @@ class Asked(Body):
     )
 
 
-@router.get("/offers", responses=gives(Offers))
+@router.get("/offers", responses=gives(list_of(Offer)))
 def offers(
     request: Request,
     site: SiteOf,
@@ -77,7 +71,7 @@ def offers(
     return _offers(site, actor, Asked(cloud=cloud))
 
 
-@router.post("/offers", name="offers_with_options", responses=gives(Offers))
+@router.post("/offers", name="offers_with_options", responses=gives(list_of(Offer)))
 def offers_with_options(sent: Asked, site: SiteOf, actor: SignedIn) -> Response:
     """What a cloud sells now, with options of your own."""
     return _offers(site, actor, sent)

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from pydantic import BaseModel
 from starlette.responses import Response, StreamingResponse
 
 from mlcd.core.listing import JobLine, Lesson
 from mlcd.core.run import JobState
-from mlcd.web.api.common import Cursor, Limit, VisibleJob, gives
+from mlcd.web.api.common import Cursor, Limit, VisibleJob, gives, page_of
 from mlcd.web.auth import SignedIn, SiteOf, owners_of
 from mlcd.web.serialize import answer
 
 router = APIRouter(tags=["models"])
 
 
-class Models(BaseModel):
-    """A page of jobs that are done; the model of each is at /jobs/{id}/model."""
-
-    items: list[JobLine]
-    next: str | None
-
-
-class Lessons(BaseModel):
-    """A page of what earlier jobs tried and chose."""
-
-    items: list[Lesson]
-    next: str | None
-
-
-@router.get("/models", responses=gives(Models))
+@router.get("/models", responses=gives(page_of(JobLine)))
 def models(site: SiteOf, actor: SignedIn, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """Jobs that succeeded, newest first."""
     done = (JobState.SUCCEEDED,)
@@ -44,7 +29,7 @@ def model(job_id: VisibleJob, site: SiteOf) -> Response:
     return StreamingResponse(chunks, media_type="application/zip", headers=headers)
 
 
-@router.get("/history", responses=gives(Lessons))
+@router.get("/history", responses=gives(page_of(Lesson)))
 def history(site: SiteOf, actor: SignedIn, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """What earlier jobs tried and chose, newest first."""
     return answer(site.client.lessons(cursor=cursor, limit=limit, owners=owners_of(site, actor)))

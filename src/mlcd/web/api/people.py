@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from mlcd.core.accounts import Account, Allowance, Entry, Role, Team
 from mlcd.engine.lists import read_cursor
-from mlcd.web.api.common import Cursor, Limit, gives
+from mlcd.web.api.common import Cursor, Limit, gives, list_of, page_of
 from mlcd.web.auth import Admin, SiteOf
 from mlcd.web.idempotency import Idempotent
 from mlcd.web.passwords import hash_password
@@ -52,13 +52,6 @@ class TeamBudget(Body):
     budget_usd: Budget = None
 
 
-class AccountList(BaseModel):
-    """A page of accounts."""
-
-    items: list[Account]
-    next: str | None
-
-
 class OneAccount(BaseModel):
     """An account and what is left of its budgets this month."""
 
@@ -66,20 +59,7 @@ class OneAccount(BaseModel):
     allowances: list[Allowance]
 
 
-class TeamList(BaseModel):
-    """All teams."""
-
-    items: list[Team]
-
-
-class Entries(BaseModel):
-    """A page of the audit log, newest first."""
-
-    items: list[Entry]
-    next: str | None
-
-
-@router.get("/accounts", responses=gives(AccountList))
+@router.get("/accounts", responses=gives(page_of(Account)))
 def accounts(site: SiteOf, _actor: Admin, cursor: Cursor = None, limit: Limit = 100) -> Response:
     """All accounts by name."""
     found = site.accounts.page(cursor or "", limit)
@@ -123,7 +103,7 @@ def change_account(name: Name, sent: AccountChanges, site: SiteOf, actor: Admin)
     return answer(changed)
 
 
-@router.get("/teams", responses=gives(TeamList))
+@router.get("/teams", responses=gives(list_of(Team)))
 def teams(site: SiteOf, _actor: Admin) -> Response:
     """All teams."""
     return answer({"items": site.accounts.teams()})
@@ -138,7 +118,7 @@ def put_team(name: Name, sent: TeamBudget, site: SiteOf, actor: Admin) -> Respon
     return answer(team)
 
 
-@router.get("/audit", responses=gives(Entries))
+@router.get("/audit", responses=gives(page_of(Entry)))
 def audit(site: SiteOf, _actor: Admin, cursor: Cursor = None, limit: Limit = 100) -> Response:
     """Who did what, newest first."""
     found = site.service.audit(read_cursor(cursor), limit)

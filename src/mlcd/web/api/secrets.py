@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from mlcd.web.api.common import gives
+from mlcd.web.api.common import gives, list_of
 from mlcd.web.auth import Editor, SignedIn, SiteOf
 from mlcd.web.serialize import answer
 from mlcd.web.submission import Body
@@ -32,13 +32,7 @@ class SecretName(BaseModel):
     set_at: float
 
 
-class SecretNames(BaseModel):
-    """Your secrets, without their values."""
-
-    items: list[SecretName]
-
-
-@router.get("/secrets", responses=gives(SecretNames))
+@router.get("/secrets", responses=gives(list_of(SecretName)))
 def names(site: SiteOf, actor: SignedIn) -> Response:
     """The names of your secrets; a job that names one gets its value."""
     kept = site.service.secrets(actor.name)

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from mlcd.core.accounts import Upload
 from mlcd.errors import NotFoundError, UserError
-from mlcd.web.api.common import Cursor, Limit, gives
+from mlcd.web.api.common import Cursor, Limit, gives, page_of
 from mlcd.web.archives import safe_name
 from mlcd.web.auth import Actor, Editor, SignedIn, SiteOf
 from mlcd.web.headers import TooLargeError, count_body
@@ -38,13 +38,6 @@ class UploadAnswer(BaseModel):
     contents: Contents
 
 
-class UploadList(BaseModel):
-    """A page of uploads."""
-
-    items: list[Upload]
-    next: str | None
-
-
 @router.post(
     "/uploads", status_code=201, responses=gives(UploadAnswer, 201), openapi_extra={"requestBody": _BODY}
 )
@@ -61,14 +54,14 @@ async def send(
             received = await _from_form(site, request, name, actor)
         else:
             received = await site.uploads.receive(
-                sender_of(site, actor), name, request.stream(), booked(site, actor)
+                sender_of(site, actor), name, request.stream(), recorder_of(site, actor)
             )
     except (TooLargeError, MultiPartException) as error:
         raise UserError("The upload is larger than this server takes, or broken.", "Send less.") from error
     return await run_in_threadpool(_answer, site, actor, received)
 
 
-@router.get("/uploads", responses=gives(UploadList))
+@router.get("/uploads", responses=gives(page_of(Upload)))
 def uploads(site: SiteOf, actor: SignedIn, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """Your uploads, the most recently used first."""
     found = site.service.uploads.page(actor.name, _read(cursor), limit)
@@ -99,18 +92,13 @@ def _found(site: Site, upload_id: str, owner: str | None) -> Response:
 
 def sender_of(site: Site, actor: Actor) -> Sender:
     """Who sends; with accounts there is a quota for each."""
-    book = site.service.uploads
     most = site.serve.upload_quota_bytes if site.serve.accounts else None
-    return Sender(actor.name, lambda: book.ids_of(actor.name), most)
+    return Sender(actor.name, lambda: site.service.uploads.ids_of(actor.name), most)
 
 
-def booked(site: Site, actor: Actor) -> Callable[[Received], None]:
-    """Writes down that somebody has sent something."""
-
-    def book(received: Received) -> None:
-        site.service.uploads.add(_upload(actor, received))
-
-    return book
+def recorder_of(site: Site, actor: Actor) -> Callable[[Received], None]:
+    """Records who sent an upload."""
+    return lambda received: site.service.uploads.add(_upload(actor, received))
 
 
 async def _from_form(site: Site, request: Request, name: str, actor: Actor) -> Received:
@@ -125,7 +113,9 @@ async def _from_form(site: Site, request: Request, name: str, actor: Actor) -> R
         file = next((value for value in form.values() if isinstance(value, UploadFile)), None)
         if file is None:
             raise UserError("The form holds no file.")
-        return await site.uploads.take(arrival, file.filename or name, _chunks(file), booked(site, actor))
+        return await site.uploads.take(
+            arrival, file.filename or name, _chunks(file), recorder_of(site, actor)
+        )
 
 
 async def _chunks(file: UploadFile) -> AsyncIterator[bytes]:

@@ -41,7 +41,7 @@ class _Kept:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-class ChartBook:
+class ChartCache:
     """The charts of the jobs that are looked at."""
 
     def __init__(self) -> None:
@@ -88,8 +88,8 @@ def _search(client: Client, job_id: str) -> dict[str, Any]:
     main = [time_cost_figure(story), order_figure(story)]
     words = join((words_section(story),)) if story.view.record.plan else ""
     return {
-        "charts": [_data(figure) for figure in main if figure is not None],
-        "beliefs": [_data(_newest(figure)) for figure in belief_figures(story)[:MOST_PANELS]],
+        "charts": [figure.to_data() for figure in main if figure is not None],
+        "beliefs": [_newest(figure).to_data() for figure in belief_figures(story)[:MOST_PANELS]],
         "trials": len(story.view.trials),
         "words": str(words),
     }
@@ -98,12 +98,8 @@ def _search(client: Client, job_id: str) -> dict[str, Any]:
 def _training(client: Client, view: JobView) -> dict[str, Any]:
     points, metrics = client.training_curves(view.record.id, MOST_POINTS)
     story = JobStory(view=view, points=points, metrics=metrics)
-    return {"charts": [_data(figure) for figure in training_figures(story)] if view.run.attempts else []}
+    return {"charts": [figure.to_data() for figure in training_figures(story)] if view.run.attempts else []}
 
 
 def _newest(figure: Figure) -> Figure:
     return replace(figure, frames=figure.frames[-MOST_FRAMES:])
-
-
-def _data(figure: Figure) -> dict[str, Any]:
-    return figure.to_data()

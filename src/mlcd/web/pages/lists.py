@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response
 
 from mlcd.core.listing import JobLine, Page
 from mlcd.core.machines import Offer
@@ -20,12 +20,11 @@ from mlcd.web.auth import SignedIn, SiteOf, owners_of
 from mlcd.web.clouds import clouds_of
 from mlcd.web.pages.rendering import page, part
 from mlcd.web.site import Site
-from mlcd.web.streams import News, event
+from mlcd.web.streams import News, event, stream_response
 
 router = APIRouter()
 
 PAGE = 25
-STREAM = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
 _BUSY = (JobState.SEARCHING, JobState.TRAINING)
 
 State = Annotated[str, Query(pattern=rf"^({'|'.join(JobState)})?$")]
@@ -97,7 +96,7 @@ async def live_jobs(
     choice = Choice(owners, state, q, cursor)
     shown = choice.owners is None and site.serve.accounts
     chunks = site.hub.follow(choice.key, _Rows(site, choice, shown), 0, ends)
-    return StreamingResponse(chunks, media_type="text/event-stream", headers=STREAM)
+    return stream_response(chunks)
 
 
 class _Rows:

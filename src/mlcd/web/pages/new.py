@@ -15,7 +15,7 @@ from mlcd import registry
 from mlcd.core.goal import Aim
 from mlcd.core.machines import Offer
 from mlcd.errors import MlcdError
-from mlcd.web.api.uploads import booked, sender_of
+from mlcd.web.api.uploads import recorder_of, sender_of
 from mlcd.web.auth import Actor, Editor, SiteOf
 from mlcd.web.clouds import WARNING, clouds_of, is_barred, refuse_cloud
 from mlcd.web.pages.examples import Example, example, examples, read_keys
@@ -88,7 +88,7 @@ async def take_example(name: str, site: SiteOf, who: Editor) -> Response:
     chosen = example(name)
     site.sends.take(who.name)
     sender, chunks = sender_of(site, who), _chunks(chosen.packed())
-    received = await site.uploads.receive(sender, f"{name}.tar", chunks, booked(site, who))
+    received = await site.uploads.receive(sender, f"{name}.tar", chunks, recorder_of(site, who))
     return await run_in_threadpool(_taken, site, chosen, received)
 
 
