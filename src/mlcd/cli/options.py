@@ -14,23 +14,28 @@ import typer
 
 from mlcd.errors import UserError
 
-_CHANGES = "What the job file says otherwise"
+_CHANGES = "Changes to the job file"
 _WHERE = "Where"
+_JOB_KEYS = {  # option → key of the job file
+    **{name: name for name in ("goal", "deadline", "budget", "batch_size")},
+    "nodes": "num_nodes",
+    "search": "search.strategy",
+    "max_probes": "search.max_probes",
+    "seed": "search.seed",
+}
+
+
+def _option(text: str, panel: str = _CHANGES, **limits: Any) -> Any:
+    return typer.Option(help=text, rich_help_panel=panel, **limits)
+
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Write JSON and nothing else.")]
 JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.", show_default=False)]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.", show_default=False)]
 YesFlag = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-Cloud = Annotated[str | None, typer.Option(help="The cloud to use: local, replay, …", rich_help_panel=_WHERE)]
-Trace = Annotated[
-    Path | None,
-    typer.Option(help="Replay a recorded trace instead of renting machines.", rich_help_panel=_WHERE),
-]
-Workload = Annotated[str | None, typer.Option(help="The trace's workload to replay.", rich_help_panel=_WHERE)]
-Noise = Annotated[
-    float | None,
-    typer.Option(help="Measurement noise of the replay, as a share: 0.05.", min=0.0, rich_help_panel=_WHERE),
-]
+Cloud = Annotated[str | None, _option("The cloud to use: local, replay, …", _WHERE)]
+Trace = Annotated[Path | None, _option("Replay a recorded trace instead of renting machines.", _WHERE)]
+Workload = Annotated[str | None, _option("The trace's workload to replay.", _WHERE)]
 Env = Annotated[
     list[str] | None,
     typer.Option(
@@ -41,22 +46,6 @@ Secret = Annotated[
     list[str] | None,
     typer.Option("--secret", metavar="K", help="Pass this variable as a secret.", rich_help_panel=_CHANGES),
 ]
-GoalOption = Annotated[
-    str | None, typer.Option("--goal", help="fastest, cheapest or balanced.", rich_help_panel=_CHANGES)
-]
-Deadline = Annotated[
-    str | None, typer.Option(help="6h, or 2026-11-17T12:00+01:00.", rich_help_panel=_CHANGES)
-]
-Budget = Annotated[str | None, typer.Option(help="Total in US dollars.", rich_help_panel=_CHANGES)]
-Nodes = Annotated[str | None, typer.Option(help="4, or 1..8.", rich_help_panel=_CHANGES)]
-BatchSize = Annotated[str | None, typer.Option(help="64, or 64..1024.", rich_help_panel=_CHANGES)]
-Search = Annotated[
-    str | None, typer.Option(help="The strategy: heterbo, random, …", rich_help_panel=_CHANGES)
-]
-MaxProbes = Annotated[
-    int | None, typer.Option(help="Most deployments to try.", min=1, rich_help_panel=_CHANGES)
-]
-Seed = Annotated[int | None, typer.Option(help="Random seed of the search.", rich_help_panel=_CHANGES)]
 
 
 @dataclass(frozen=True)
@@ -74,17 +63,19 @@ class JobOptions:
     cloud: Cloud = None
     trace: Trace = None
     workload: Workload = None
-    noise: Noise = None
+    noise: Annotated[
+        float | None, _option("Measurement noise of the replay, as a share: 0.05.", _WHERE, min=0.0)
+    ] = None
     env: Env = None
     secret: Secret = None
-    goal: GoalOption = None
-    deadline: Deadline = None
-    budget: Budget = None
-    nodes: Nodes = None
-    batch_size: BatchSize = None
-    search: Search = None
-    max_probes: MaxProbes = None
-    seed: Seed = None
+    goal: Annotated[str | None, _option("fastest, cheapest or balanced.")] = None
+    deadline: Annotated[str | None, _option("6h, or 2026-11-17T12:00+01:00.")] = None
+    budget: Annotated[str | None, _option("Total in US dollars.")] = None
+    nodes: Annotated[str | None, _option("4, or 1..8.")] = None
+    batch_size: Annotated[str | None, _option("64, or 64..1024.")] = None
+    search: Annotated[str | None, _option("The strategy: heterbo, random, …")] = None
+    max_probes: Annotated[int | None, _option("Most deployments to try.", min=1)] = None
+    seed: Annotated[int | None, _option("Random seed of the search.")] = None
 
     @property
     def place(self) -> Place:
@@ -94,16 +85,7 @@ class JobOptions:
     @property
     def overrides(self) -> dict[str, Any]:
         """Keys of the job file with their new values."""
-        values = {
-            "goal": self.goal,
-            "deadline": self.deadline,
-            "budget": self.budget,
-            "num_nodes": self.nodes,
-            "batch_size": self.batch_size,
-            "search.strategy": self.search,
-            "search.max_probes": self.max_probes,
-            "search.seed": self.seed,
-        }
+        values = {key: getattr(self, name) for name, key in _JOB_KEYS.items()}
         return {key: value for key, value in values.items() if value is not None}
 
 
