@@ -32,8 +32,8 @@ class Block:
 
 def all_pages() -> list[Path]:
     """Every page that a user may read."""
-    examples = sorted((ROOT / "examples").rglob("*.md"))
-    return [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *examples]
+    others = [*sorted((ROOT / "examples").rglob("*.md")), *sorted(ROOT.glob("packages/*/README.md"))]
+    return [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *others]
 
 
 def blocks(language: str, mark: str | None = None) -> list[Block]:
