@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cli.fake_client import Command
 from mlcd.cli import plugins
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Have the entry points read anew."""
+    read = plugins._entry_points
+    read.cache_clear()
+    yield
+    read.cache_clear()
+
 
 GREET = """
 import typer

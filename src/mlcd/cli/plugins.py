@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Never
 
 import typer
@@ -67,6 +68,7 @@ def _plugin_command(name: str) -> Any:
     return command
 
 
+@cache
 def _entry_points() -> dict[str, Any]:
     from importlib.metadata import entry_points
 
