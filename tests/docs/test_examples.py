@@ -122,6 +122,7 @@ def test_python_shown_can_be_compiled(block: Block) -> None:
     assert ast.parse(block.text).body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", blocks("python", "runs"), ids=str)
 def test_python_shown_runs(block: Block, tmp_path: Path) -> None:
     for name in ("images.yaml", "trace.csv"):
@@ -131,6 +132,7 @@ def test_python_shown_runs(block: Block, tmp_path: Path) -> None:
     assert done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", blocks("python", "contract"), ids=str)
 def test_a_strategy_shown_keeps_the_contract(block: Block, tmp_path: Path) -> None:
     (tmp_path / "test_shown.py").write_text(block.text)

@@ -43,6 +43,7 @@ def test_all_reduce_is_the_sum_in_the_order_of_ranks(workers: Workers, world_siz
         np.testing.assert_array_equal(result, expected)  # to the last bit
 
 
+@pytest.mark.slow
 def test_buffers_of_many_rounds_are_summed(workers: Workers) -> None:
     size = 3_000_001
 
@@ -63,6 +64,7 @@ def test_buffers_of_many_rounds_are_summed(workers: Workers) -> None:
             np.testing.assert_array_equal(results[iteration], expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     world_size=st.integers(1, 5),

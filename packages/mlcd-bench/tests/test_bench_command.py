@@ -98,6 +98,7 @@ def test_a_file_that_cannot_be_written_is_said(trace: str, capsys: pytest.Captur
     assert "cannot be written" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_preset_writes_its_findings_and_its_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_preset_writes_its_findings_and_its_page(
     assert "<script src" not in text
 
 
+@pytest.mark.slow
 def test_the_page_needs_nothing_from_elsewhere(trace: str, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     words = [

@@ -55,6 +55,7 @@ def test_functions_scale_out_to_a_peak_and_synchronise_best_by_shards() -> None:
     assert all(ours[each] > siren[each] for each in many)
 
 
+@pytest.mark.slow
 def test_a_changing_workflow_counts_its_searches() -> None:
     findings = run_preset(find_preset("smlt-5.4"), seeds=1, jobs=0)
     told = {text: ours for text, _, ours in findings.claims}

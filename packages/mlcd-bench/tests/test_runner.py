@@ -31,6 +31,7 @@ def test_every_strategy_meets_every_scenario_and_seed() -> None:
     assert {episode.scenario for episode in episodes} == {"fastest", "deadline", "budget"}
 
 
+@pytest.mark.slow
 def test_two_processes_find_what_one_finds() -> None:
     here, there = run_bench(small_bench()), run_bench(small_bench(), jobs=2)
     assert list(map(timeless, here.episodes)) == list(map(timeless, there.episodes))

@@ -73,6 +73,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
         pytest.skip(f"there is no package index here: {error.message}")
 
 
+@pytest.mark.slow
 def test_the_libraries_are_for_the_runtime_whoever_packs_them(wheels: tuple[Path, ...]) -> None:
     data = handler_package(wheels)
     assert len(data) < 50_000_000  # what CreateFunction takes
@@ -200,6 +201,7 @@ def test_the_page_has_the_policies_that_the_check_promises() -> None:
     assert of_objects <= role
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("account")
 def test_a_function_is_made_found_and_removed(tmp_path: Path, wheels: tuple[Path, ...]) -> None:
     settings = FunctionsSettings(endpoint="aws", role=make_role("lambda.amazonaws.com"))

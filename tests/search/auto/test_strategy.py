@@ -20,6 +20,7 @@ from mlcd.testing.searcher_contract import SearcherContract, play, try_it
 SpeedOf = Callable[[Deployment], float]
 
 
+@pytest.mark.slow
 class TestAutoKeepsItsPromises(SearcherContract):
     def searcher(self) -> Searcher:
         return Auto()
@@ -139,6 +140,7 @@ def test_a_larger_batch_is_found_when_it_pays() -> None:
     assert searched.stop.choice == Deployment(offer("a100x1", 3.0, gpus=1), 4, 512)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 500, 100))
 def test_limits_are_kept_on_random_surfaces(first: int) -> None:
     broken, unmet = 0, 0
