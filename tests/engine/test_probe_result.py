@@ -8,7 +8,7 @@ import pytest
 
 from mlcd.core.job import ProbeSettings
 from mlcd.core.progress import MetricPoint, Point, Progress
-from mlcd.core.task import Refusal, TaskState, TaskStatus
+from mlcd.core.task import EndCause, Refusal, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement
 from mlcd.engine.probe_result import probe_phases, probe_result
 from mlcd.forecast.noise_seen import STABLE
@@ -92,7 +92,7 @@ def test_iterations_that_disagree_extend_the_measurement_up_to_the_ceiling() -> 
         (running(Point(3, 1, 8)), START + 40, FailureKind.HUNG),
         (replace(running(state=TaskState.FAILED), exit_code=3), START + 9, FailureKind.CRASHED),
         (
-            replace(running(state=TaskState.FAILED), reason="out of memory"),
+            replace(running(state=TaskState.FAILED), reason="it grew", cause=EndCause.OUT_OF_MEMORY),
             START + 9,
             FailureKind.OUT_OF_MEMORY,
         ),
