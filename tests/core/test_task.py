@@ -14,20 +14,19 @@ from mlcd.core.task import EndCause, Refusal, TaskState, TaskStatus
     [
         (TaskStatus(TaskState.RUNNING), None),
         (TaskStatus(TaskState.SUCCEEDED), EndCause.COMPLETED),
-        (TaskStatus(TaskState.STOPPED, reason="stopped"), EndCause.STOPPED),
-        (TaskStatus(TaskState.STOPPED, reason="time limit"), EndCause.TIME_LIMIT),
-        (TaskStatus(TaskState.LOST, reason="spot notice (node 1)"), EndCause.SPOT_NOTICE),
-        (TaskStatus(TaskState.LOST, reason="node 0 does not answer"), EndCause.NODE_LOST),
-        (TaskStatus(TaskState.FAILED, reason="no capacity: none left"), EndCause.NO_CAPACITY),
+        (TaskStatus(TaskState.STOPPED, reason="time limit"), EndCause.STOPPED),
+        (TaskStatus(TaskState.STOPPED, cause=EndCause.TIME_LIMIT), EndCause.TIME_LIMIT),
+        (TaskStatus(TaskState.LOST, reason="spot notice"), EndCause.NODE_LOST),
+        (TaskStatus(TaskState.FAILED, reason="no capacity"), EndCause.CRASHED),
+        (TaskStatus(TaskState.FAILED, refused=Refusal.NO_CAPACITY), EndCause.NO_CAPACITY),
         (TaskStatus(TaskState.FAILED, refused=Refusal.USER), EndCause.REFUSED),
         (TaskStatus(TaskState.FAILED, refused=Refusal.CLOUD), EndCause.CLOUD_FAILED),
-        (TaskStatus(TaskState.FAILED, reason="out of memory"), EndCause.OUT_OF_MEMORY),
-        (TaskStatus(TaskState.FAILED, reason="no space left on the disk"), EndCause.DISK_FULL),
-        (TaskStatus(TaskState.FAILED, exit_code=1), EndCause.CRASHED),
         (TaskStatus(TaskState.FAILED, reason="time limit", cause=EndCause.CRASHED), EndCause.CRASHED),
     ],
 )
-def test_a_status_has_a_cause_once_its_task_has_ended(status: TaskStatus, cause: EndCause | None) -> None:
+def test_a_status_has_a_cause_once_its_task_has_ended_whatever_its_words(
+    status: TaskStatus, cause: EndCause | None
+) -> None:
     assert status.cause is cause
 
 

@@ -11,7 +11,7 @@ from mlcd.api import Client
 from mlcd.core.machines import Deployment
 from mlcd.core.progress import Point, Progress
 from mlcd.core.run import AttemptEnd, JobState
-from mlcd.core.task import TaskKind, TaskState, TaskStatus
+from mlcd.core.task import EndCause, TaskKind, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind
 from mlcd.core.view import JobView
 from mlcd.engine.context import JobContext, job_folder
@@ -188,8 +188,8 @@ def ended(reason: str = "exit code 1", steps: float = 0.0, **facts: Any) -> Task
         (ended(), True),
         (ended(steps=3.0), False),
         (ended(running_at=None), False),  # its setup failed
-        (ended("out of memory"), False),
-        (ended("no capacity: none left"), False),
+        (ended(cause=EndCause.OUT_OF_MEMORY), False),
+        (ended(cause=EndCause.NO_CAPACITY), False),
         (ended(log_tail="ModuleNotFoundError: No module named 'torch'"), False),
         (ended(state=TaskState.LOST), False),
     ],

@@ -13,7 +13,7 @@ from mlcd.clouds.base import Cloud, Recorded
 from mlcd.core.clock import Clock
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
-from mlcd.core.task import Handle, Owned, Task, TaskState, TaskStatus
+from mlcd.core.task import EndCause, Handle, Owned, Task, TaskState, TaskStatus
 from mlcd.errors import NoCapacityError, UserError
 from mlcd.settings import Settings
 
@@ -69,7 +69,9 @@ class Together:
         """As its cloud knows it."""
         cloud, own = self._find(handle)
         if cloud is None:
-            return TaskStatus(TaskState.LOST, reason=f"none of {self.name} knows of it")
+            return TaskStatus(
+                TaskState.LOST, reason=f"none of {self.name} knows of it", cause=EndCause.RUNNER_LOST
+            )
         return cloud.status(own)
 
     def stop(self, handle: Handle) -> None:

@@ -158,12 +158,12 @@ class TaskStatus:
     notes: tuple[str, ...] = ()  # what happened on the way that is worth telling, oldest first
     refused: Refusal | None = None  # why it was not started, where it is no fault of the program
     hint: str = ""  # what to do about that
-    cause: EndCause | None = None  # why it ended, for decisions; None: it has not ended
+    cause: EndCause | None = None  # why it ended, for decisions; where a cloud names none, what is usual
 
     def __post_init__(self) -> None:
         if self.state.ended and (self.cause is None or self.refused is not None):
-            object.__setattr__(self, "cause", _cause_in_words(self.state, self.refused, self.reason))
-            object.__setattr__(self, "reason", self.reason.removeprefix("no capacity: "))
+            cause = _CAUSES[self.refused] if self.refused is not None else _USUAL_CAUSES[self.state]
+            object.__setattr__(self, "cause", cause)
 
     @property
     def usd(self) -> float:
@@ -171,24 +171,12 @@ class TaskStatus:
         return max(0.0, sum(charge.usd for charge in self.charges))
 
 
-def _cause_in_words(state: TaskState, refused: Refusal | None, reason: str) -> EndCause:
-    """The cause of a status whose cloud does not name one yet."""
-    if state is TaskState.SUCCEEDED:
-        return EndCause.COMPLETED
-    if state is TaskState.STOPPED:
-        return EndCause.TIME_LIMIT if "time limit" in reason else EndCause.STOPPED
-    if state is TaskState.LOST:
-        notice = reason.startswith(("spot notice", "its machine was told to go"))
-        return EndCause.SPOT_NOTICE if notice else EndCause.NODE_LOST
-    if refused is not None:
-        return _CAUSES[refused]
-    if reason.startswith("no capacity"):
-        return EndCause.NO_CAPACITY
-    if "no space left" in reason:
-        return EndCause.DISK_FULL
-    return EndCause.OUT_OF_MEMORY if "out of memory" in reason.lower() else EndCause.CRASHED
-
-
+_USUAL_CAUSES = {
+    TaskState.SUCCEEDED: EndCause.COMPLETED,
+    TaskState.FAILED: EndCause.CRASHED,
+    TaskState.STOPPED: EndCause.STOPPED,
+    TaskState.LOST: EndCause.NODE_LOST,
+}
 _CAUSES = {
     Refusal.NO_CAPACITY: EndCause.NO_CAPACITY,
     Refusal.USER: EndCause.REFUSED,

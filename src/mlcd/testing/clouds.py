@@ -19,7 +19,7 @@ import pytest
 
 from mlcd.clouds.base import Cloud
 from mlcd.core.machines import Deployment
-from mlcd.core.task import Handle, Task, TaskKind, TaskState, TaskStatus
+from mlcd.core.task import EndCause, Handle, Task, TaskKind, TaskState, TaskStatus
 from mlcd.errors import CloudError
 
 T = TypeVar("T")
@@ -275,6 +275,7 @@ class CloudContract:
         launched = self.launch(cloud, replace(self.endless(task), max_seconds=limit_seconds))
         status = self.ended(cloud, launched.handle)
         assert (status.state, status.reason) == (TaskState.STOPPED, "time limit")
+        assert status.cause is EndCause.TIME_LIMIT
         assert status.started_at is not None
         assert status.ended_at is not None
         took = status.ended_at - status.started_at

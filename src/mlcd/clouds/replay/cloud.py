@@ -16,7 +16,7 @@ from mlcd.clouds.replay.task_run import TaskRun, status_at
 from mlcd.core.clock import Clock
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
-from mlcd.core.task import Handle, Owned, Task, TaskFolder, TaskKind, TaskState, TaskStatus
+from mlcd.core.task import EndCause, Handle, Owned, Task, TaskFolder, TaskKind, TaskState, TaskStatus
 from mlcd.core.units import show_rate
 from mlcd.errors import NoCapacityError
 from mlcd.worker.checkpoints import Facts, begin, commit
@@ -78,7 +78,9 @@ class ReplayCloud:
         """What the recording says of this moment."""
         run = self._find(handle)
         if run is None:
-            return TaskStatus(TaskState.LOST, reason="the replayed cloud knows no such task")
+            return TaskStatus(
+                TaskState.LOST, reason="the replayed cloud knows no such task", cause=EndCause.RUNNER_LOST
+            )
         self._keep_checkpoint(run)
         self.poll_seconds = self._worth_asking()
         return status_at(run, self.clock.now())

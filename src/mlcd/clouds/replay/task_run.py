@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mlcd.core.machines import Deployment
 from mlcd.core.progress import Point, Progress
-from mlcd.core.task import Charge, TaskKind, TaskState, TaskStatus
+from mlcd.core.task import Charge, EndCause, TaskKind, TaskState, TaskStatus
 
 RECORDED_FAILURE = "out of memory, or never done: the recording says no more"
 _EARLY = 1e-6  # seconds: the last look at a probe must not come a rounding error too soon
@@ -28,6 +28,7 @@ class End:
     seconds: float
     state: TaskState
     reason: str = ""
+    cause: EndCause | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,9 @@ class TaskRun:
             _failure(self),
             _success(self),
             None if self.stopped_at is None else End(self.stopped_at - self.launched_at, TaskState.STOPPED),
-            None if self.max_seconds is None else End(self.max_seconds, TaskState.STOPPED, "time limit"),
+            None
+            if self.max_seconds is None
+            else End(self.max_seconds, TaskState.STOPPED, "time limit", EndCause.TIME_LIMIT),
         ]
         return min((end for end in ends if end is not None), key=lambda end: end.seconds, default=None)
 
@@ -93,13 +96,14 @@ def status_at(run: TaskRun, now: float) -> TaskStatus:
         exit_code={TaskState.SUCCEEDED: 0, TaskState.FAILED: 1}.get(state),
         reason=end.reason if end else "",
         log_tail=end.reason if end else "",
+        cause=end.cause if end else None,
     )
 
 
 def _failure(run: TaskRun) -> End | None:
     if run.samples_per_second is not None:
         return None
-    return End(run.start_seconds, TaskState.FAILED, RECORDED_FAILURE)
+    return End(run.start_seconds, TaskState.FAILED, RECORDED_FAILURE, EndCause.OUT_OF_MEMORY)
 
 
 def _success(run: TaskRun) -> End | None:
