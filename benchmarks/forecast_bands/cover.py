@@ -22,7 +22,7 @@ from mlcd.core.task import TaskState, TaskStatus
 from mlcd.core.trial import Measurement, Trial
 from mlcd.engine.probe_result import probe_phases, probe_result
 from mlcd.engine.study import learnt_start
-from mlcd.forecast.whole import forecast_training
+from mlcd.forecast.training_forecast import forecast_training
 
 HERE = Deployment(Offer("local", InstanceType("local-1c"), 0.0, 1), 1)
 RUNS = Path(__file__).with_name("runs.json")

@@ -14,7 +14,7 @@ from mlcd.core.view import JobView
 from mlcd.engine.earlier_jobs import Earlier, Past
 from mlcd.engine.models import expected_noise
 from mlcd.engine.programs import fingerprint
-from mlcd.forecast.placing import laws_of
+from mlcd.forecast.profiles import laws_of
 from mlcd.forecast.statistical import Work as Trained
 from mlcd.forecast.stored import StoredModel
 from small_jobs import MakeJob

@@ -11,7 +11,7 @@ from mlcd.core.progress import MetricPoint, Point, Progress
 from mlcd.core.task import EndCause, Refusal, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement
 from mlcd.engine.probe_result import probe_phases, probe_result
-from mlcd.forecast.noise_seen import STABLE
+from mlcd.forecast.observed_noise import STABLE
 from mlcd.worker.noise.schedule import OPENING_SECONDS
 
 SETTINGS = ProbeSettings(

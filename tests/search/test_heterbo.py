@@ -10,8 +10,8 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Stop
 from mlcd.search.base import Searcher
 from mlcd.search.heterbo import HeterBO, past_the_peak
-from mlcd.search.model import expected_improvement
-from mlcd.search.table import outlook
+from mlcd.search.speed_model import expected_improvement
+from mlcd.search.table import study_view
 from mlcd.testing.searcher_contract import SearcherContract, make_study, play, scaling_truth, small_space
 from search_worlds import deployment, measured, study_of
 
@@ -53,7 +53,7 @@ def test_no_larger_scale_out_after_a_declining_pair() -> None:
     study = study_of(
         measured(space[0], 10.0), measured(space[2], 20.0), measured(space[4], 18.0), space=space
     )
-    assert [space[row].key for row in np.flatnonzero(past_the_peak(outlook(study)))] == [
+    assert [space[row].key for row in np.flatnonzero(past_the_peak(study_view(study)))] == [
         "6xc5",
         "7xc5",
         "8xc5",
@@ -63,13 +63,13 @@ def test_no_larger_scale_out_after_a_declining_pair() -> None:
 def test_a_decline_within_the_noise_is_none() -> None:
     space = tuple(deployment("c5", nodes) for nodes in range(1, 9))
     study = study_of(measured(space[0], 10.0, 0.02), measured(space[1], 9.9, 0.02), space=space)
-    assert not past_the_peak(outlook(study)).any()
+    assert not past_the_peak(study_view(study)).any()
 
 
 def test_batch_sizes_have_their_own_curves() -> None:
     space = tuple(deployment("c5", nodes, batch) for nodes in (1, 2, 4) for batch in (32, 64))
     study = study_of(measured(space[0], 10.0), measured(space[2], 5.0), space=space)
-    assert [space[row].key for row in np.flatnonzero(past_the_peak(outlook(study)))] == ["4xc5/b32"]
+    assert [space[row].key for row in np.flatnonzero(past_the_peak(study_view(study)))] == ["4xc5/b32"]
 
 
 def test_a_job_shorter_than_a_probe_is_not_searched_for_long() -> None:

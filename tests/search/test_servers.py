@@ -12,9 +12,9 @@ from mlcd.core.study import Stop
 from mlcd.search.fc2 import CostOpt
 from mlcd.search.heterbo import past_the_peak
 from mlcd.search.paleo import Paleo
-from mlcd.search.seen import local_batch
 from mlcd.search.space import make_space
-from mlcd.search.table import outlook
+from mlcd.search.table import study_view
+from mlcd.search.trials import local_batch
 from mlcd.testing.searcher_contract import make_study, play
 from search_worlds import measured, offer, study_of
 
@@ -50,7 +50,7 @@ def test_the_fastest_share_of_servers_is_found(name: str) -> None:
 
 def test_a_declining_line_forbids_no_other_number_of_servers() -> None:
     trials = [measured(at(4, 1), 20.0), measured(at(5, 1), 15.0)]
-    forbidden = past_the_peak(outlook(study_of(*trials, space=SPACE)))
+    forbidden = past_the_peak(study_view(study_of(*trials, space=SPACE)))
     left_out = {(d.nodes, d.servers) for d, no in zip(SPACE, forbidden, strict=True) if no}
     assert left_out == {(6, 1), (7, 1), (8, 1)}
 

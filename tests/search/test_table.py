@@ -13,8 +13,8 @@ from mlcd.core.study import ProbeTime
 from mlcd.core.trial import FailureKind
 from mlcd.search.auto.costs import costs_of
 from mlcd.search.auto.features import describe
-from mlcd.search.seen import lessons
-from mlcd.search.table import allowed, forbidden, goal_values, outlook, table_of
+from mlcd.search.table import allowed, excluded, goal_values, study_view, table_of
+from mlcd.search.trials import exclusions
 from search_worlds import deployment, failed, measured, study_of
 
 SPACE = tuple(
@@ -45,7 +45,7 @@ def test_features_are_centred_finite_and_without_constant_columns() -> None:
 
 def test_an_outlook_agrees_with_the_study() -> None:
     study = replace(study_of(space=SPACE), samples_at={64: 5.0}, start_seconds=7.0)
-    view = outlook(study)
+    view = study_view(study)
     assert list(view.work) == [study.work(d) for d in SPACE]
     assert list(view.probe_usd) == pytest.approx([study.probe_usd(d) for d in SPACE])
     speed = np.full(len(SPACE), 3.0)
@@ -57,7 +57,7 @@ def test_an_outlook_agrees_with_the_study() -> None:
 def test_what_is_charged_at_least_is_in_the_outlook() -> None:
     short = replace(deployment("c5").offer, least_seconds=60.0)
     study = replace(study_of(space=(Deployment(short, 1),)), probe_time=ProbeTime(30.0))
-    view = outlook(study)
+    view = study_view(study)
     assert list(view.probe_usd) == pytest.approx([study.space[0].usd(60.0)])
     assert list(view.usd(np.array([10.0]))) == pytest.approx([study.space[0].usd(60.0)])
 
@@ -67,7 +67,7 @@ def test_functions_cost_their_restarts_and_their_parameter_store() -> None:
     function = replace(one, kind="function", lifetime_seconds=45.0, store_usd_per_hour=0.5)
     space = (Deployment(one, 2), Deployment(function, 1), Deployment(function, 2))
     study = replace(study_of(space=space), start_seconds=19.0)
-    view, costs = outlook(study), costs_of(study, describe(space))
+    view, costs = study_view(study), costs_of(study, describe(space))
     assert list(table_of(space).usd_per_hour) == pytest.approx([each.usd_per_hour for each in space])
     assert list(costs.usd) == pytest.approx([each.usd_per_hour for each in space])
     assert space[2].usd_per_hour == pytest.approx(2 * one.usd_per_hour + 0.5)
@@ -80,28 +80,30 @@ def test_functions_cost_their_restarts_and_their_parameter_store() -> None:
 def test_an_outlook_counts_the_work_that_is_lost_with_machines() -> None:
     space = (deployment("c5"), deployment("c5", spot=True, losses_per_hour=0.5))
     study = replace(study_of(space=space), start_seconds=600.0)
-    seconds = outlook(study).training_seconds(np.full(2, 10.0))
+    seconds = study_view(study).training_seconds(np.full(2, 10.0))
     assert list(seconds) == pytest.approx([study.training_seconds(d, 10.0) for d in space])
     assert seconds[1] > 1.1 * seconds[0]
-    assert costs_of(study, describe(space)).work == pytest.approx(outlook(study).work)
+    assert costs_of(study, describe(space)).work == pytest.approx(study_view(study).work)
 
 
 def test_tried_and_pending_deployments_are_not_open() -> None:
     study = replace(study_of(measured(SPACE[3], 1.0), space=SPACE), pending=(SPACE[5],))
-    assert set(np.flatnonzero(~outlook(study).open)) == {3, 5}
+    assert set(np.flatnonzero(~study_view(study).open)) == {3, 5}
 
 
 @pytest.mark.parametrize("full", SPACE, ids=[d.key for d in SPACE])
 def test_columns_forbid_what_lessons_forbid(full: Deployment) -> None:
-    learnt = lessons(study_of(failed(full), space=SPACE))
-    assert list(forbidden(table_of(SPACE), learnt)) == [learnt.forbid(d) for d in SPACE]
+    rules = exclusions(study_of(failed(full), space=SPACE))
+    assert list(excluded(table_of(SPACE), rules)) == [rules.excludes(d) for d in SPACE]
 
 
 def test_hopeless_types_are_forbidden() -> None:
     study = study_of(
         failed(SPACE[0], FailureKind.CRASHED), failed(SPACE[1], FailureKind.CRASHED), space=SPACE
     )
-    assert list(forbidden(table_of(SPACE), lessons(study))) == [d.offer.instance.name == "c5" for d in SPACE]
+    assert list(excluded(table_of(SPACE), exclusions(study))) == [
+        d.offer.instance.name == "c5" for d in SPACE
+    ]
 
 
 @pytest.mark.parametrize("aim", list(Aim))

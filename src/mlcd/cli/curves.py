@@ -14,7 +14,7 @@ from mlcd.cli.session import get_client
 from mlcd.cli.tables import table
 from mlcd.core.units import show_duration, show_usd
 from mlcd.reporting.curve import Curve, read_price
-from mlcd.reporting.prospects import Prospect
+from mlcd.reporting.training_estimates import TrainingEstimate
 
 
 def curves(
@@ -44,7 +44,7 @@ def curves(
         show(_curve_table(curve, curve.points if everything else curve.front))
 
 
-def _curve_table(curve: Curve, points: Sequence[Prospect]) -> Table:
+def _curve_table(curve: Curve, points: Sequence[TrainingEstimate]) -> Table:
     made = table(
         "",
         "deployment",

@@ -17,7 +17,7 @@ from mlcd.core.plan import Plan
 from mlcd.core.trial import Failure, Trial
 from mlcd.core.units import show_duration, show_rate, show_usd
 from mlcd.core.view import Check, Finding, JobView, Stray
-from mlcd.reporting.prospects import prospect_of_trial, samples_by_batch
+from mlcd.reporting.training_estimates import estimate_of_trial, samples_by_batch
 
 CHOSEN = "▶"
 _ERROR = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit)\b")  # how Python names what ended a program
@@ -218,7 +218,7 @@ def _cause(failure: Failure) -> str:
 
 
 def _trial_cells(view: JobView, trial: Trial) -> list[str]:
-    prospect = prospect_of_trial(view, trial)
+    prospect = estimate_of_trial(view, trial)
     seen = trial.measurement
     known = seen is not None and seen.samples_per_second > 0
     return [

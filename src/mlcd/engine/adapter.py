@@ -24,11 +24,11 @@ from mlcd.engine.searchers import searcher_for
 from mlcd.engine.spaces import space_of
 from mlcd.engine.study import study_of
 from mlcd.engine.tasks import carried_samples
-from mlcd.forecast.conditions_seen import Steady, steady_conditions
-from mlcd.forecast.noise_seen import noise_now
+from mlcd.forecast.observed_conditions import Steady, steady_conditions
+from mlcd.forecast.observed_noise import noise_now
 from mlcd.forecast.throughput import first_step_seconds, throughput_after
 from mlcd.search.base import Searcher
-from mlcd.search.seen import failed_trials, measured_trials
+from mlcd.search.trials import failed_trials, measured_trials
 
 CONSIDER_SECONDS = 5.0  # how often a change of course is considered
 LEFT_SPREAD = 0.1  # of the speed at which a deployment was left

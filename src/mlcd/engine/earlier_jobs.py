@@ -17,7 +17,7 @@ from mlcd.core.records import JobRecord
 from mlcd.core.trial import Trial, of_search
 from mlcd.engine.context import JobContext
 from mlcd.engine.programs import fingerprint, likeness, same_program
-from mlcd.forecast.placing import laws_of
+from mlcd.forecast.profiles import laws_of
 from mlcd.forecast.similarity import Match, find_match
 from mlcd.forecast.stored import StoredModel, from_document
 

@@ -12,7 +12,7 @@ from mlcd.core.task import TaskKind, TaskStatus
 from mlcd.engine.context import JobContext, work_of
 from mlcd.engine.hang_detection import hang_limit, longest_pause, unusual_pause
 from mlcd.engine.nan_loss import nan_loss
-from mlcd.forecast.conditions_seen import PARAMETERS
+from mlcd.forecast.observed_conditions import PARAMETERS
 from mlcd.forecast.throughput import Throughput, first_step_seconds, last_step_seconds, throughput_after
 
 UPDATE_SECONDS = 1.0  # how often the money so far is written down

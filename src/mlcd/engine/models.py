@@ -15,9 +15,9 @@ from mlcd.engine.context import JobContext
 from mlcd.engine.earlier_jobs import Earlier, Trials, noise_in
 from mlcd.engine.programs import fingerprint
 from mlcd.engine.tasks import with_base
-from mlcd.forecast.needed import at_one_batch, samples_by_batch
-from mlcd.forecast.noise_seen import noise_over_all, stable_readings
-from mlcd.forecast.placing import laws_of
+from mlcd.forecast.observed_noise import noise_over_all, stable_readings
+from mlcd.forecast.profiles import laws_of
+from mlcd.forecast.samples_needed import at_one_batch, samples_by_batch
 from mlcd.forecast.statistical import Work
 from mlcd.forecast.stored import StoredModel, to_document
 from mlcd.forecast.universal import OtherNoise, universal_noise_scale

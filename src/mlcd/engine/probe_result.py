@@ -8,8 +8,8 @@ from mlcd.core.job import ProbeSettings
 from mlcd.core.task import EndCause, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases
 from mlcd.core.units import show_duration
-from mlcd.forecast.conditions_seen import PARAMETERS
-from mlcd.forecast.noise_seen import noise_moments, noise_now
+from mlcd.forecast.observed_conditions import PARAMETERS
+from mlcd.forecast.observed_noise import noise_moments, noise_now
 from mlcd.forecast.throughput import (
     Throughput,
     first_step_seconds,

@@ -25,7 +25,7 @@ from mlcd.core.units import show_duration, show_usd
 from mlcd.engine.context import JobContext, goal_of
 from mlcd.engine.search import open_search
 from mlcd.errors import GoalUnreachableError
-from mlcd.forecast.conditions_seen import Steady, steady_conditions
+from mlcd.forecast.observed_conditions import Steady, steady_conditions
 from mlcd.forecast.throughput import throughput_after
 
 

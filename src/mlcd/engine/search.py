@@ -30,7 +30,7 @@ from mlcd.engine.stop import StopAskedError
 from mlcd.engine.study import study_of
 from mlcd.search.base import Searcher
 from mlcd.search.choose import best_feasible, make_plan
-from mlcd.search.seen import measured_trials
+from mlcd.search.trials import measured_trials
 
 
 @dataclass

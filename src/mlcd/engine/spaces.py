@@ -13,8 +13,8 @@ from mlcd.core.records import JobRecord
 from mlcd.core.trial import FailureKind, Trial
 from mlcd.engine.context import JobContext
 from mlcd.errors import InvalidJobError, UserError, did_you_mean
-from mlcd.search.seen import local_batch
 from mlcd.search.space import make_space
+from mlcd.search.trials import local_batch
 
 
 @dataclass(frozen=True)

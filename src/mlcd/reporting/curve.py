@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 from mlcd.core.view import JobStory
 from mlcd.errors import UserError
 from mlcd.forecast.curves import Price, knee, pareto_front, per_instance, per_second, per_vcpu_and_gib
-from mlcd.reporting.prospects import Prospect, prospects
+from mlcd.reporting.training_estimates import TrainingEstimate, training_estimates
 
 
 @dataclass(frozen=True)
 class Curve:
     """What training would take everywhere, fastest first."""
 
-    points: tuple[Prospect, ...]
-    front: tuple[Prospect, ...]  # no other is better in both
-    knee: Prospect | None  # where going faster starts to cost much
+    points: tuple[TrainingEstimate, ...]
+    front: tuple[TrainingEstimate, ...]  # no other is better in both
+    knee: TrainingEstimate | None  # where going faster starts to cost much
 
 
 def curve_of(story: JobStory, price: Price | None = None) -> Curve:
     """The job's curve, by the instance's own price or another price model."""
     charge = price or per_instance()
-    points = [replace(one, usd=charge(one.deployment, one.seconds)) for one in prospects(story)]
+    points = [replace(one, usd=charge(one.deployment, one.seconds)) for one in training_estimates(story)]
     points.sort(key=lambda one: (one.seconds, one.usd))
     front = pareto_front(points)
     return Curve(tuple(points), front, knee(front) if front else None)

@@ -11,7 +11,13 @@ from mlcd.core.study import Ledger
 from mlcd.core.trial import Trial
 from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import JobStory, JobView
-from mlcd.reporting.prospects import Prospect, chosen, prospect_of_trial, prospects, samples_by_batch
+from mlcd.reporting.training_estimates import (
+    TrainingEstimate,
+    chosen,
+    estimate_of_trial,
+    samples_by_batch,
+    training_estimates,
+)
 
 _MOST_REJECTED = 8  # told one by one; the rest is counted
 
@@ -29,7 +35,7 @@ def explain(story: JobStory) -> tuple[Passage, ...]:
     best, plan = chosen(story), story.view.record.plan
     if best is None or plan is None:
         return (Passage("No deployment is chosen", _no_plan(story.view)),)
-    known = prospects(story)
+    known = training_estimates(story)
     passages = (
         Passage("Why this deployment", _why(plan, story.view)),
         Passage("What was known or learnt of the job", _learnt(story)),
@@ -63,7 +69,7 @@ def _learnt(story: JobStory) -> tuple[str, ...]:
     return tuple(f"{event.message}." for event in story.events if event.kind == "learn")
 
 
-def _rejected(story: JobStory, best: Prospect) -> tuple[str, ...]:
+def _rejected(story: JobStory, best: TrainingEstimate) -> tuple[str, ...]:
     reasons = _reasons(story, best)
     told = [f"{name}: {why}" for name, why in list(reasons.items())[:_MOST_REJECTED]]
     if len(reasons) > _MOST_REJECTED:
@@ -71,7 +77,7 @@ def _rejected(story: JobStory, best: Prospect) -> tuple[str, ...]:
     return (*told, *_untried(story))
 
 
-def _reasons(story: JobStory, best: Prospect) -> dict[str, str]:
+def _reasons(story: JobStory, best: TrainingEstimate) -> dict[str, str]:
     """Deployment → why it was not taken: in the plan's words where it has them, else from the numbers."""
     plan = story.view.record.plan
     said = {str(other.deployment): other.why_not for other in plan.alternatives} if plan is not None else {}
@@ -81,10 +87,10 @@ def _reasons(story: JobStory, best: Prospect) -> dict[str, str]:
     return reasons
 
 
-def _why_not(view: JobView, trial: Trial, best: Prospect) -> str:
+def _why_not(view: JobView, trial: Trial, best: TrainingEstimate) -> str:
     if trial.failure is not None:
         return f"it failed ({trial.failure.reason})."
-    other = prospect_of_trial(view, trial)
+    other = estimate_of_trial(view, trial)
     if other is None:
         return "its time for the whole job is not known."
     passed = _passed(view.goal, other.total(view.search))
@@ -121,7 +127,7 @@ def _untried(story: JobStory) -> tuple[str, ...]:
     )
 
 
-def _twice_as_fast(best: Prospect, known: Iterable[Prospect]) -> str:
+def _twice_as_fast(best: TrainingEstimate, known: Iterable[TrainingEstimate]) -> str:
     """The cheapest deployment that takes half the time, or how near anything comes."""
     known = tuple(known)
     return _improvement(
@@ -133,7 +139,7 @@ def _twice_as_fast(best: Prospect, known: Iterable[Prospect]) -> str:
     )
 
 
-def _half_as_dear(best: Prospect, known: Iterable[Prospect]) -> str:
+def _half_as_dear(best: TrainingEstimate, known: Iterable[TrainingEstimate]) -> str:
     """The fastest deployment that costs half, or how near anything comes."""
     known = tuple(known)
     return _improvement(
@@ -147,10 +153,10 @@ def _half_as_dear(best: Prospect, known: Iterable[Prospect]) -> str:
 
 def _improvement(
     title: str,
-    enough: list[Prospect],
-    prefer: Callable[[Prospect], float],
-    nearest: Prospect | None,
-    best: Prospect,
+    enough: list[TrainingEstimate],
+    prefer: Callable[[TrainingEstimate], float],
+    nearest: TrainingEstimate | None,
+    best: TrainingEstimate,
 ) -> str:
     if enough:
         return f"{title} would take {_described(min(enough, key=prefer))}."
@@ -159,6 +165,6 @@ def _improvement(
     return f"{title}: nothing in this space gets there; the nearest is {_described(nearest)}."
 
 
-def _described(prospect: Prospect) -> str:
-    known = "measured" if prospect.measured else "believed, not measured"
-    return f"{prospect.deployment}: {show_duration(prospect.seconds)} and {show_usd(prospect.usd)} ({known})"
+def _described(estimate: TrainingEstimate) -> str:
+    known = "measured" if estimate.measured else "believed, not measured"
+    return f"{estimate.deployment}: {show_duration(estimate.seconds)} and {show_usd(estimate.usd)} ({known})"

@@ -148,10 +148,12 @@ def _gauge_card(gauge: Gauge, done: bool) -> Html:
     key = " · ".join(
         f"{kind} {show(part)}" for kind, part in gauge.parts.items() if part or kind != "expected"
     )
-    return _card(gauge.title, show(gauge.spent), tag("span", *bar, class_="bar"), key, verdict(gauge, done))
+    return _card(
+        gauge.title, show(gauge.spent), tag("span", *bar, class_="bar"), key, limit_status(gauge, done)
+    )
 
 
-def verdict(gauge: Gauge, done: bool) -> Html:
+def limit_status(gauge: Gauge, done: bool) -> Html:
     """Whether the limit was kept, or as it looks now will be."""
     name, limit, show, total = gauge.limit_name, gauge.limit, gauge.show, gauge.total
     if limit is None:

@@ -16,7 +16,7 @@ from mlcd.reporting.belief_figures import belief_figures, panels_left_out
 from mlcd.reporting.figures import Figure
 from mlcd.reporting.gauges import head
 from mlcd.reporting.html import Html, data, join, tag
-from mlcd.reporting.kinds import kinds_section
+from mlcd.reporting.machine_kinds import kinds_section
 from mlcd.reporting.search_figures import order_figure, time_cost_figure
 from mlcd.reporting.training_figures import training_figures
 

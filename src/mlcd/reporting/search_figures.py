@@ -23,7 +23,7 @@ from mlcd.reporting.figures import (
     symbol,
     time_unit,
 )
-from mlcd.reporting.prospects import Prospect, chosen, prospect_of_trial, prospects
+from mlcd.reporting.training_estimates import TrainingEstimate, chosen, estimate_of_trial, training_estimates
 
 _AIMS = {
     Aim.FASTEST: "hours of training",
@@ -33,18 +33,18 @@ _AIMS = {
 
 
 def order_figure(story: JobStory) -> Figure | None:
-    """The worth of each deployment tried, in order, with the best so far and the money spent on looking."""
+    """The value of each deployment tried, in order, with the best so far and the money spent on looking."""
     trials = story.view.trials
-    worth = [_worth(story, trial) for trial in trials]
-    known = [value for value in worth if value is not None]
+    values = [_value(story, trial) for trial in trials]
+    known = [value for value in values if value is not None]
     if not known:
         return None
     numbers = list(range(1, len(trials) + 1))
     allowed = [_allowed(story, trial) for trial in trials]
-    best = _best_so_far([value if fits else None for value, fits in zip(worth, allowed, strict=True)])
+    best = _best_so_far([value if fits else None for value, fits in zip(values, allowed, strict=True)])
     traces = [
         line("best so far", numbers, best, "var:c1", shape="hv", hoverinfo="skip"),
-        *_measured(trials, worth, allowed),
+        *_measured(trials, values, allowed),
         *_failed(trials, max(known)),
         line(
             "spent on the search ($, right)", numbers, _running_usd(trials), "var:c2", dash="dot", yaxis="y2"
@@ -68,7 +68,7 @@ def order_figure(story: JobStory) -> Figure | None:
 
 def time_cost_figure(story: JobStory) -> Figure | None:
     """Total time against total money of every deployment known, with the choice, the limits and the best trade-offs."""
-    known = prospects(story)
+    known = training_estimates(story)
     if not known:
         return None
     search = _search(story)
@@ -90,23 +90,23 @@ def time_cost_figure(story: JobStory) -> Figure | None:
     )
 
 
-def _worth(story: JobStory, trial: Trial) -> float | None:
-    prospect = prospect_of_trial(story.view, trial)
-    return story.view.goal.value(prospect.seconds, prospect.usd) if prospect is not None else None
+def _value(story: JobStory, trial: Trial) -> float | None:
+    estimate = estimate_of_trial(story.view, trial)
+    return story.view.goal.value(estimate.seconds, estimate.usd) if estimate is not None else None
 
 
 def _allowed(story: JobStory, trial: Trial) -> bool:
     """Whether the training there would keep the limits after all that the search has cost."""
-    prospect = prospect_of_trial(story.view, trial)
-    total = prospect.total(_search(story)) if prospect is not None else None
+    estimate = estimate_of_trial(story.view, trial)
+    total = estimate.total(_search(story)) if estimate is not None else None
     return total is not None and story.view.goal.allows(total.seconds, total.usd)
 
 
-def _measured(trials: tuple[Trial, ...], worth: list[float | None], allowed: list[bool]) -> list[Trace]:
+def _measured(trials: tuple[Trial, ...], values: list[float | None], allowed: list[bool]) -> list[Trace]:
     """Solid where the limits would be kept, hollow where not."""
     traces: list[Trace] = []
     for fits, name, mark in ((True, "measured", "circle"), (False, "would pass a limit", "circle-open")):
-        some = [(i, y) for i, y in enumerate(worth) if y is not None and allowed[i] is fits]
+        some = [(i, y) for i, y in enumerate(values) if y is not None and allowed[i] is fits]
         if some:
             names = [str(trials[i].deployment) for i, _ in some]
             x, y = [float(i + 1) for i, _ in some], [value for _, value in some]
@@ -114,9 +114,9 @@ def _measured(trials: tuple[Trial, ...], worth: list[float | None], allowed: lis
     return traces
 
 
-def _best_so_far(worth: list[float | None]) -> list[float]:
+def _best_so_far(values: list[float | None]) -> list[float]:
     best, line_ = inf, []
-    for value in worth:
+    for value in values:
         best = min(best, value if value is not None else inf)
         line_.append(best)
     return line_
@@ -139,13 +139,13 @@ def _search(story: JobStory) -> Ledger:
     return plan.search if plan is not None else story.view.search
 
 
-def _front(known: tuple[Prospect, ...], search: Ledger, unit: float) -> Trace:
+def _front(known: tuple[TrainingEstimate, ...], search: Ledger, unit: float) -> Trace:
     totals = [one.total(search) for one in pareto_front(known)]
     x, y = [total.seconds / unit for total in totals], [total.usd for total in totals]
     return line("best trade-offs", x, y, "var:muted", dash="dot", width=1.5, hoverinfo="skip")
 
 
-def _knee_mark(known: tuple[Prospect, ...], search: Ledger, unit: float) -> Trace:
+def _knee_mark(known: tuple[TrainingEstimate, ...], search: Ledger, unit: float) -> Trace:
     """Where going faster starts to cost much."""
     bend = knee(pareto_front(known))
     total = bend.total(search)
@@ -154,7 +154,7 @@ def _knee_mark(known: tuple[Prospect, ...], search: Ledger, unit: float) -> Trac
     return {**mark, "text": [label(str(bend.deployment))], "hovertemplate": words}
 
 
-def _of_type(known: list[Prospect], search: Ledger, unit: float, number: int) -> list[Trace]:
+def _of_type(known: list[TrainingEstimate], search: Ledger, unit: float, number: int) -> list[Trace]:
     """Solid where measured, hollow where only believed; one entry in the legend."""
     traces: list[Trace] = []
     for measured in (True, False):

@@ -11,7 +11,7 @@ from mlcd.core.units import show_duration, show_rate, show_usd
 from mlcd.core.view import JobStory, JobView
 from mlcd.reporting.explain import explain
 from mlcd.reporting.html import Html, Row, join, table, tag
-from mlcd.reporting.prospects import prospect_of_trial
+from mlcd.reporting.training_estimates import estimate_of_trial
 
 _MOST_EVENTS = 300
 
@@ -34,7 +34,7 @@ def trials_section(story: JobStory) -> Html:
     rows = []
     for number, trial in enumerate(view.trials, start=1):
         taken = plan is not None and trial.deployment == plan.deployment
-        prospect = prospect_of_trial(view, trial)
+        estimate = estimate_of_trial(view, trial)
         seen = trial.measurement
         cells = (
             number,
@@ -43,8 +43,8 @@ def trials_section(story: JobStory) -> Html:
             f"{show_rate(seen.low)} – {show_rate(seen.high)}" if seen else "",
             show_duration(trial.seconds),
             show_usd(trial.usd),
-            show_duration(prospect.seconds) if prospect else "",
-            show_usd(prospect.usd) if prospect else "",
+            show_duration(estimate.seconds) if estimate else "",
+            show_usd(estimate.usd) if estimate else "",
         )
         rows.append(Row("chosen" if taken else "failed" if trial.failure else "", *cells))
     return table(head, rows, numbers=(0, 2, 3, 4, 5, 6, 7))

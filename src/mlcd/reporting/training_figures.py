@@ -8,7 +8,7 @@ from math import isfinite
 
 from mlcd.core.progress import MetricPoint, Point
 from mlcd.core.view import JobStory
-from mlcd.forecast.conditions_seen import PARAMETERS
+from mlcd.forecast.observed_conditions import PARAMETERS
 from mlcd.reporting.figures import Figure, Trace, axis, band, colour, line, scale, thinned, time_unit
 
 _MOST_METRICS = 8

@@ -9,10 +9,10 @@ import numpy as np
 
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
+from mlcd.search.candidates import affordable
 from mlcd.search.limits import best_feasible, room_for_probes
-from mlcd.search.model import beliefs_of, expect_speeds
-from mlcd.search.reach import affordable
-from mlcd.search.table import Ints, outlook
+from mlcd.search.speed_model import beliefs_of, expect_speeds
+from mlcd.search.table import Ints, study_view
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def _first_within_reach(study: Study, order: Ints) -> Deployment | Stop:
     incumbent = best_feasible(study)
     if not study.probes_left:
         return Stop(_choice(study), f"all {study.max_probes} probes that were allowed are used")
-    view = outlook(study)
+    view = study_view(study)
     within_reach = view.open & affordable(view, room_for_probes(study, incumbent))
     rows = order[within_reach[order]]
     if len(rows):
@@ -68,5 +68,5 @@ def _choice(study: Study) -> Deployment | None:
 
 
 def _beliefs(study: Study) -> tuple[Belief, ...]:
-    view = outlook(study)
+    view = study_view(study)
     return beliefs_of(view, expect_speeds(view))

@@ -15,16 +15,16 @@ import numpy as np
 
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Stop
+from mlcd.search.candidates import types_over_prices
 from mlcd.search.convbo import Conventional, best_by_training
-from mlcd.search.model import (
+from mlcd.search.speed_model import (
     Speeds,
     Trainings,
     expect_speeds,
     expect_trainings,
     expected_improvement,
 )
-from mlcd.search.reach import types_over_prices
-from mlcd.search.table import Floats, Outlook
+from mlcd.search.table import Floats, StudyView
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class CherryPick(Conventional):
     fewest_runs: int = 6
     threshold: float = 0.10
 
-    def _next(self, view: Outlook) -> Deployment | Stop:
+    def _next(self, view: StudyView) -> Deployment | Stop:
         runs = len(view.study.trials) + len(view.study.pending)
         speeds = expect_speeds(view)
         if runs < self.initial_points or speeds is None:
@@ -56,7 +56,7 @@ class CPImprd(CherryPick):
     complies: bool = True
 
 
-def quasi_random_open(view: Outlook, number: int) -> Deployment:
+def quasi_random_open(view: StudyView, number: int) -> Deployment:
     """The open deployment at the number-th point of a sequence that fills types × nodes × batch sizes evenly.
 
     An additive recurrence from a start that the seed fixes: each coordinate steps by a power of 1/φ.
@@ -79,7 +79,7 @@ def _at(values: Sequence[float] | Floats, share: float) -> float:
     return values[int(share * len(values))]
 
 
-def _constrained_improvement(view: Outlook, speeds: Speeds) -> Floats:
+def _constrained_improvement(view: StudyView, speeds: Speeds) -> Floats:
     """EI × P(limits kept), as a share of the best value; P alone while nothing measured keeps the limits."""
     trainings = expect_trainings(view, speeds)
     chance = _chance_of_keeping_limits(view, trainings)
@@ -90,13 +90,13 @@ def _constrained_improvement(view: Outlook, speeds: Speeds) -> Floats:
     return expected_improvement(level, np.log(trainings.value), trainings.sd) * chance
 
 
-def _chance_of_keeping_limits(view: Outlook, trainings: Trainings) -> Floats:
+def _chance_of_keeping_limits(view: StudyView, trainings: Trainings) -> Floats:
     goal, shape = view.study.goal, trainings.seconds.shape
     deadline = np.inf if goal.deadline_seconds is None else goal.deadline_seconds
     budget = np.inf if goal.budget_usd is None else goal.budget_usd
     return trainings.chance_within(np.full(shape, deadline), np.full(shape, budget))
 
 
-def _keeps_limits(view: Outlook, trainings: Trainings, deployment: Deployment) -> bool:
+def _keeps_limits(view: StudyView, trainings: Trainings, deployment: Deployment) -> bool:
     row = view.table.position[deployment]
     return view.study.goal.allows(float(trainings.seconds[row]), float(trainings.usd[row]))

@@ -13,9 +13,9 @@ from mlcd.core.trial import Failure, Measurement
 from mlcd.core.units import show_duration, show_usd
 from mlcd.errors import UserError
 from mlcd.forecast.curves import knee, pareto_front
-from mlcd.forecast.whole import forecast_belief, forecast_training
+from mlcd.forecast.training_forecast import forecast_belief, forecast_training
 from mlcd.search.limits import best_feasible
-from mlcd.search.seen import failed_trials, measured_trials
+from mlcd.search.trials import failed_trials, measured_trials
 from mlcd.search.unreachable import limit_names, sentence, unreachable
 
 __all__ = ["best_feasible", "make_plan"]

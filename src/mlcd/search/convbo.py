@@ -18,10 +18,10 @@ import numpy as np
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Ledger, Stop, Study
 from mlcd.core.trial import Trial
+from mlcd.search.convbo_model import expect_targets, target
 from mlcd.search.limits import best_feasible, nearest, room_for_probes
-from mlcd.search.model import beliefs_of, expect_speeds, expect_trainings, expected_improvement
-from mlcd.search.plain import expect_targets, target
-from mlcd.search.table import Floats, Outlook, outlook
+from mlcd.search.speed_model import beliefs_of, expect_speeds, expect_trainings, expected_improvement
+from mlcd.search.table import Floats, StudyView, study_view
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Conventional(ABC):
         """What this search would look at next, or the best measured."""
         if not study.probes_left:
             return self._stop(study, f"all {study.max_probes} probes that were allowed are used")
-        view = outlook(study)
+        view = study_view(study)
         if not view.open.any():
             return self._stop(study, "everything was tried")
         answer = self._next(view)
@@ -44,11 +44,11 @@ class Conventional(ABC):
 
     def beliefs(self, study: Study) -> tuple[Belief, ...]:
         """The process's expectation of every deployment."""
-        view = outlook(study)
+        view = study_view(study)
         return beliefs_of(view, expect_speeds(view))
 
     @abstractmethod
-    def _next(self, view: Outlook) -> Deployment | Stop:
+    def _next(self, view: StudyView) -> Deployment | Stop:
         """Where it would look, were looking free."""
 
     def _stop(self, study: Study, reason: str) -> Stop:
@@ -65,7 +65,7 @@ class ConvBO(Conventional):
         False  # model logarithms and hardware facts as our other strategies do: no longer conventional
     )
 
-    def _next(self, view: Outlook) -> Deployment | Stop:
+    def _next(self, view: StudyView) -> Deployment | Stop:
         best = best_by_training(view.study)
         if len(view.study.trials) + len(view.study.pending) < self.initial_points or best is None:
             return _random_open(view)
@@ -86,7 +86,7 @@ class BOImprd(ConvBO):
     complies: bool = True
 
 
-def _improvement(view: Outlook, best: Trial) -> Floats:
+def _improvement(view: StudyView, best: Trial) -> Floats:
     """Expected improvement of the target as a share of the best known (m,)."""
     free = replace(view, study=replace(view.study, spent=Ledger()))
     targets = expect_targets(free)
@@ -96,7 +96,7 @@ def _improvement(view: Outlook, best: Trial) -> Floats:
     return expected_improvement(-level, -targets.mean, np.maximum(targets.sd, 1e-12)) / level
 
 
-def _improvement_of_logs(view: Outlook, best: Trial) -> Floats:
+def _improvement_of_logs(view: StudyView, best: Trial) -> Floats:
     """The same by the model of logarithms that the other strategies share (m,)."""
     speeds = expect_speeds(view)
     if speeds is None:
@@ -123,7 +123,7 @@ def best_by_training(study: Study) -> Trial | None:
     return best_feasible(free) or nearest(free)
 
 
-def _random_open(view: Outlook) -> Deployment:
+def _random_open(view: StudyView) -> Deployment:
     """The next open deployment in an order that the seed fixes."""
     order = np.random.default_rng(view.study.seed).permutation(len(view.study.space))
     return view.study.space[int(order[view.open[order]][0])]

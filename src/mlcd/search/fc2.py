@@ -27,10 +27,10 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
 from mlcd.core.trial import Measurement
 from mlcd.errors import NotFoundError, did_you_mean
-from mlcd.search.model import beliefs_of, expect_speeds
-from mlcd.search.reach import smallest, types_over_prices
-from mlcd.search.seen import measured_trials
-from mlcd.search.table import Mask, Outlook, Table, outlook
+from mlcd.search.candidates import smallest, types_over_prices
+from mlcd.search.speed_model import beliefs_of, expect_speeds
+from mlcd.search.table import Mask, StudyView, Table, study_view
+from mlcd.search.trials import measured_trials
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class CostOpt:
 
     def suggest(self, study: Study) -> Deployment | Stop:
         """The recommended cluster: to be measured once, then to be trained on."""
-        view = outlook(study)
+        view = study_view(study)
         needed = self._to_measure_first(view)
         if needed is not None and study.probes_left:
             return needed
@@ -66,13 +66,13 @@ class CostOpt:
 
     def beliefs(self, study: Study) -> tuple[Belief, ...]:
         """What the few trials say about the rest; FC² itself does not use it."""
-        view = outlook(study)
+        view = study_view(study)
         return beliefs_of(view, expect_speeds(view))
 
-    def _to_measure_first(self, view: Outlook) -> Deployment | None:
+    def _to_measure_first(self, view: StudyView) -> Deployment | None:
         return None
 
-    def _recommended(self, view: Outlook) -> Iterable[Deployment]:
+    def _recommended(self, view: StudyView) -> Iterable[Deployment]:
         """The recommended cluster, then those to fall back on where it fails."""
         for kind in self._types(view.table):
             usable = _usable(view, kind)
@@ -133,7 +133,7 @@ class ScalaOpt(CostOpt):
     def _types(self, table: Table) -> list[int]:
         return types_over_prices(table, self.most_types)[::-1]
 
-    def _to_measure_first(self, view: Outlook) -> Deployment | None:
+    def _to_measure_first(self, view: StudyView) -> Deployment | None:
         """The smallest cluster of the next type whose bandwidth is not known, dearest first."""
         known = {trial.deployment.offer.instance.name for trial in view.study.trials}
         known |= {deployment.offer.instance.name for deployment in view.study.pending}
@@ -143,7 +143,7 @@ class ScalaOpt(CostOpt):
                 return smallest(view.table, mine)
         return None
 
-    def _recommended(self, view: Outlook) -> Iterable[Deployment]:
+    def _recommended(self, view: StudyView) -> Iterable[Deployment]:
         workers = self._workers_by_type(view)
         for kind in sorted(workers, key=lambda kind: workers[kind]):
             usable = _usable(view, kind)
@@ -152,7 +152,7 @@ class ScalaOpt(CostOpt):
         if not workers and not view.study.trials:
             yield from super()._recommended(view)
 
-    def _workers_by_type(self, view: Outlook) -> dict[int, int]:
+    def _workers_by_type(self, view: StudyView) -> dict[int, int]:
         """n_t of each type that was measured, dearest first."""
         table, mbps = view.table, self._worker_mbps(view.study)
         known = [kind for kind in self._types(table) if table.kinds[kind] in mbps]
@@ -204,7 +204,7 @@ class ScalaOptM(ScalaOpt):
         return f"more workers of {choice.offer.name} would fill the parameter server's network"
 
 
-def _usable(view: Outlook, kind: int) -> Mask:
+def _usable(view: StudyView, kind: int) -> Mask:
     """Deployments of a type that did not fail (m,)."""
     table = view.table
     measured = np.zeros(len(table.nodes), dtype=bool)

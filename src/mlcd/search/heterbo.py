@@ -2,7 +2,7 @@
 
 What the paper says, and the reading chosen where it leaves one open:
 
-Prior function. A Gaussian process on the training speed; here on its logarithm (see mlcd.search.model).
+Prior function. A Gaussian process on the training speed; here on its logarithm (see mlcd.search.speed_model).
 
 Eq. 4, EI.      On y(D) = log of what the goal makes small of the training on D: hours (scenarios 1 and 3),
                 dollars (scenario 2). y_o is that of the incumbent: the best measured deployment that keeps the
@@ -37,9 +37,16 @@ from scipy.special import ndtri
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
 from mlcd.core.trial import Trial
-from mlcd.forecast.whole import speed_error
+from mlcd.forecast.training_forecast import speed_error
+from mlcd.search.candidates import (
+    affordable,
+    end_of_batch_sizes,
+    first_of_each_type,
+    goal_cost_of_probes,
+    left_after_probe,
+)
 from mlcd.search.limits import best_feasible, nearest, room_for_probes, surely_feasible
-from mlcd.search.model import (
+from mlcd.search.speed_model import (
     Speeds,
     Trainings,
     beliefs_of,
@@ -47,15 +54,8 @@ from mlcd.search.model import (
     expect_trainings,
     expected_improvement,
 )
-from mlcd.search.reach import (
-    affordable,
-    end_of_batch_sizes,
-    first_of_each_type,
-    goal_cost_of_probes,
-    left_after_probe,
-)
-from mlcd.search.seen import measured_trials
-from mlcd.search.table import Floats, Mask, Outlook, outlook
+from mlcd.search.table import Floats, Mask, StudyView, study_view
+from mlcd.search.trials import measured_trials
 
 _Z_TO_GIVE_UP = 6.0  # standard deviations of luck that would not help; the process is surer than it should be
 
@@ -73,7 +73,7 @@ class HeterBO:
         choice = best.deployment if best is not None else None
         if not study.probes_left:
             return Stop(choice, f"all {study.max_probes} probes that were allowed are used")
-        view, incumbent = outlook(study), surely_feasible(study)
+        view, incumbent = study_view(study), surely_feasible(study)
         within_reach = view.open & affordable(view, room_for_probes(study, incumbent))
         if not within_reach.any():
             return Stop(choice, _why_nothing_is_left(view, choice))
@@ -82,10 +82,10 @@ class HeterBO:
 
     def beliefs(self, study: Study) -> tuple[Belief, ...]:
         """The process's expectation of every deployment."""
-        view = outlook(study)
+        view = study_view(study)
         return beliefs_of(view, expect_speeds(view))
 
-    def _next(self, view: Outlook, candidates: Mask, incumbent: Trial | None) -> Deployment | Stop:
+    def _next(self, view: StudyView, candidates: Mask, incumbent: Trial | None) -> Deployment | Stop:
         first = self._initial_point(view, candidates)
         if first is not None:
             return first
@@ -96,7 +96,7 @@ class HeterBO:
             return self._towards_feasible(view, candidates, speeds)
         return self._towards_better(view, candidates, speeds, incumbent)
 
-    def _initial_point(self, view: Outlook, candidates: Mask) -> Deployment | None:
+    def _initial_point(self, view: StudyView, candidates: Mask) -> Deployment | None:
         first = first_of_each_type(view, candidates, self.initial_types)
         best = nearest(view.study)
         if first is not None or best is None or best.deployment not in view.table.position:
@@ -104,7 +104,7 @@ class HeterBO:
         return end_of_batch_sizes(view, candidates, best.deployment)
 
     def _towards_better(
-        self, view: Outlook, candidates: Mask, speeds: Speeds, incumbent: Trial
+        self, view: StudyView, candidates: Mask, speeds: Speeds, incumbent: Trial
     ) -> Deployment | Stop:
         trainings = expect_trainings(view, speeds)
         best = float(trainings.value[view.table.position[incumbent.deployment]])
@@ -119,7 +119,7 @@ class HeterBO:
         saved = best * (1.0 - np.exp(-improvement)) * _chance_of_keeping_limits(view, trainings)
         return _best_of(view, worthwhile, saved - penalty)
 
-    def _towards_feasible(self, view: Outlook, candidates: Mask, speeds: Speeds) -> Deployment | Stop:
+    def _towards_feasible(self, view: StudyView, candidates: Mask, speeds: Speeds) -> Deployment | Stop:
         trainings = expect_trainings(view, speeds)
         seconds, usd = left_after_probe(view)
         possible = candidates & trainings.could_be_within(seconds, usd, _Z_TO_GIVE_UP)
@@ -134,7 +134,7 @@ class HeterBO:
         return float(ndtri(0.5 + self.confidence / 2.0))
 
 
-def _scaled_out(view: Outlook, candidates: Mask, trainings: Trainings) -> Deployment | Stop:
+def _scaled_out(view: StudyView, candidates: Mask, trainings: Trainings) -> Deployment | Stop:
     """At least twice the nodes of the nearest measured deployment, if linear speed-up would keep the limits."""
     table, near = view.table, nearest(view.study)
     row = None if near is None else table.position.get(near.deployment)
@@ -149,7 +149,7 @@ def _scaled_out(view: Outlook, candidates: Mask, trainings: Trainings) -> Deploy
     return Stop(None, "nothing measured keeps the limits, and nothing else is likely to")
 
 
-def past_the_peak(view: Outlook) -> Mask:
+def past_the_peak(view: StudyView) -> Mask:
     """The concave prior: scale-outs beyond two neighbouring ones of declining speed (m,)."""
     table = view.table
     mask = np.zeros(len(table.nodes), dtype=bool)
@@ -179,16 +179,16 @@ def _declines_at(trials: list[Trial]) -> int | None:
     return None
 
 
-def _chance_of_keeping_limits(view: Outlook, trainings: Trainings) -> Floats:
+def _chance_of_keeping_limits(view: StudyView, trainings: Trainings) -> Floats:
     """Probability that TEI(D) ≥ 0: eq. 5 for the deadline, eq. 6 for the budget."""
     return trainings.chance_within(*left_after_probe(view))
 
 
-def _best_of(view: Outlook, candidates: Mask, score: Floats) -> Deployment:
+def _best_of(view: StudyView, candidates: Mask, score: Floats) -> Deployment:
     return view.table.deployments[int(np.argmax(np.where(candidates, score, -np.inf)))]
 
 
-def _least_demanding(view: Outlook, candidates: Mask) -> Deployment | Stop:
+def _least_demanding(view: StudyView, candidates: Mask) -> Deployment | Stop:
     """After nothing but failures: the smallest share of the batch on each device, cheapest first."""
     if not candidates.any():
         return Stop(None, "every deployment that could be tried has failed")
@@ -196,7 +196,7 @@ def _least_demanding(view: Outlook, candidates: Mask) -> Deployment | Stop:
     return _best_of(view, lightest, -view.probe_usd)
 
 
-def _why_nothing_is_left(view: Outlook, choice: Deployment | None) -> str:
+def _why_nothing_is_left(view: StudyView, choice: Deployment | None) -> str:
     if not view.open.any():
         return "everything was tried"
     if choice is None:

@@ -17,8 +17,8 @@ from mlcd.core.machines import Deployment
 from mlcd.core.plan import Forecast
 from mlcd.core.study import Ledger, Study
 from mlcd.core.trial import Trial
-from mlcd.forecast.whole import forecast_training
-from mlcd.search.seen import measured_trials
+from mlcd.forecast.training_forecast import forecast_training
+from mlcd.search.trials import measured_trials
 
 PROBE_SURCHARGE = 1.1  # a probe may take that much longer than expected
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import Study
-from mlcd.search.seen import Lessons, device_memory_gib, lessons, local_batch
+from mlcd.search.trials import Exclusions, device_memory_gib, exclusions, local_batch
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -141,7 +141,7 @@ def _scaled(column: Floats) -> Floats | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook:
+class StudyView:
     """What trying or using each deployment would take in one study; all columns (m,)."""
 
     study: Study
@@ -160,7 +160,7 @@ class Outlook:
         return self.table.rental_usd(seconds)
 
 
-def outlook(study: Study) -> Outlook:
+def study_view(study: Study) -> StudyView:
     """The study's space with what each deployment would take."""
     table = table_of(study.space)
     probe_seconds = _by_value(table.nodes, lambda nodes: study.probe_time.seconds(int(nodes)))
@@ -168,9 +168,9 @@ def outlook(study: Study) -> Outlook:
     longer = _by_value(table.losses_per_hour, study.slowdown) * _by_value(
         table.lifetime_seconds, lambda seconds: study.slowdown(0.0, seconds)
     )
-    is_open = ~forbidden(table, lessons(study))
+    is_open = ~excluded(table, exclusions(study))
     is_open[table.rows(tuple(study.tried))] = False
-    return Outlook(
+    return StudyView(
         study=study,
         table=table,
         work=work * longer,
@@ -180,13 +180,15 @@ def outlook(study: Study) -> Outlook:
     )
 
 
-def forbidden(table: Table, learnt: Lessons) -> Mask:
-    """Which deployments would fail as others did (m,): the same rule as Lessons.forbid, for all at once."""
-    hopeless = [number for number, name in enumerate(table.kinds) if name in learnt.hopeless]
-    mask = np.isin(table.kind, hopeless)
-    if learnt.nodes_unshared:
-        mask |= np.array([learnt.forbid_sharing(deployment) for deployment in table.deployments], dtype=bool)
-    for full in learnt.too_full:
+def excluded(table: Table, rules: Exclusions) -> Mask:
+    """Which deployments would fail as others did (m,): the same rule as Exclusions.excludes, for all at once."""
+    failing_types = [number for number, name in enumerate(table.kinds) if name in rules.failing_types]
+    mask = np.isin(table.kind, failing_types)
+    if rules.nodes_unshared:
+        mask |= np.array(
+            [rules.excludes_sharing(deployment) for deployment in table.deployments], dtype=bool
+        )
+    for full in rules.out_of_memory:
         instance = full.offer.instance
         memory = device_memory_gib(instance)
         smaller = (table.device_memory_gib > 0.0) & (table.device_memory_gib <= memory)

@@ -16,8 +16,8 @@ from mlcd.core.plan import Forecast
 from mlcd.core.study import Belief, Ledger, Study
 from mlcd.core.units import show_duration, show_usd
 from mlcd.errors import GoalUnreachableError
-from mlcd.forecast.whole import forecast_belief
-from mlcd.search.seen import measured_trials
+from mlcd.forecast.training_forecast import forecast_belief
+from mlcd.search.trials import measured_trials
 
 MARGIN = 1.1  # beyond the slow end of the forecast: a search that goes on spends more, and wants to be sure
 _DAYS_FROM = 48 * 3600.0  # longer ones are shown in days and hours

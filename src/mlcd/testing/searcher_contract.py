@@ -17,7 +17,7 @@ from mlcd.core.study import Stop, Study
 from mlcd.core.trial import Failure, FailureKind, Measurement, Trial
 from mlcd.search.base import Searcher
 from mlcd.search.limits import slow_total
-from mlcd.search.seen import measured_trials
+from mlcd.search.trials import measured_trials
 
 Truth = Callable[[Deployment], float | None]  # samples per second; None: it runs out of memory
 

@@ -10,7 +10,7 @@ from mlcd.adapt.base import Move, Situation, Speed
 from mlcd.adapt.policies import WATCH_SECONDS, decide
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Ledger, Study
-from mlcd.search.seen import measured_trials
+from mlcd.search.trials import measured_trials
 from mlcd_bench.protocol import Problem, Rules
 
 STEP_SHARE = 0.02  # of the time that is left: how far the training goes on before a move is considered again

@@ -20,9 +20,9 @@ import numpy as np
 from mlcd.forecast.design import profile_partly
 from mlcd.forecast.estimate import Estimate, spread_around
 from mlcd.forecast.parallel import Placement, StepLaw
-from mlcd.forecast.scaling import TrainingModel
 from mlcd.forecast.statistical import Form, SamplesModel, Work, fit_form, fit_samples, leave_one_out_error
 from mlcd.forecast.step_fit import STEP_SPREAD, Profile, fit_steps
+from mlcd.forecast.training_model import TrainingModel
 from mlcd.forecast.universal import (
     SHAPE_SPREAD,
     OtherNoise,

@@ -18,7 +18,7 @@ import numpy as np
 from mlcd.core.study import Study
 from mlcd.core.trial import FailureKind, Trial
 from mlcd.search.auto.features import Features, Floats, Rows, describe
-from mlcd.search.seen import lessons
+from mlcd.search.trials import exclusions
 
 _DOUBT = 0.01
 _ANYWHERE, _FAMILY, _TYPE = 0.1, 0.2, 0.4  # similarity, added up
@@ -40,10 +40,10 @@ def chance_of_failure(study: Study, space: Features) -> Floats:
 
 def raise_for_memory(study: Study, rows: Rows, chances: Floats) -> Floats:
     """The chances of these rows, raised where another deployment ran out of memory that had as much of it."""
-    learnt = lessons(study)
-    if learnt.empty:
+    rules = exclusions(study)
+    if rules.empty:
         return chances
-    full = np.array([learnt.forbid(study.space[row]) for row in rows], dtype=bool)
+    full = np.array([rules.excludes(study.space[row]) for row in rows], dtype=bool)
     return np.where(full, np.maximum(chances, _EXCLUDED), chances)
 
 

@@ -11,9 +11,9 @@ from mlcd.core.records import Event, TaskRecord
 from mlcd.core.run import JobState
 from mlcd.core.view import JobStory, JobView
 from mlcd.reporting import sections
-from mlcd.reporting.gauges import Gauge, gauges_of, goal_in_words, verdict
-from mlcd.reporting.prospects import samples_by_batch
+from mlcd.reporting.gauges import Gauge, gauges_of, goal_in_words, limit_status
 from mlcd.reporting.stopping import stopping_loses
+from mlcd.reporting.training_estimates import samples_by_batch
 from mlcd.web.pages.charts import search_version, training_version
 from mlcd.web.pages.rendering import part
 from mlcd.web.site import Site
@@ -83,7 +83,7 @@ def _gauge(gauge: Gauge, done: bool) -> dict[str, Any]:
         bars.append({"kind": kind, "start": start, "width": width, "shown": gauge.show(amount)})
         start += width
     mark = 100 * gauge.limit / whole if gauge.limit is not None and gauge.limit < whole else None
-    return {"gauge": gauge, "bars": bars, "mark": mark, "verdict": verdict(gauge, done)}
+    return {"gauge": gauge, "bars": bars, "mark": mark, "verdict": limit_status(gauge, done)}
 
 
 def _work(view: JobView) -> dict[str, float]:

@@ -13,10 +13,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from mlcd.core.study import Belief
-from mlcd.forecast.whole import Z95
+from mlcd.forecast.training_forecast import Z95
 from mlcd.search import gp
-from mlcd.search.seen import measured_trials
-from mlcd.search.table import Floats, Mask, Outlook, goal_values
+from mlcd.search.table import Floats, Mask, StudyView, goal_values
+from mlcd.search.trials import measured_trials
 
 _LEAST_ERROR = 0.01  # a perfect measurement is as wrong as that: no two runs are alike
 
@@ -29,7 +29,7 @@ class Speeds:
     sd: Floats
 
 
-def expect_speeds(view: Outlook) -> Speeds | None:
+def expect_speeds(view: StudyView) -> Speeds | None:
     """What to expect of every deployment; None where nothing was measured yet."""
     trials = [trial for trial in measured_trials(view.study) if trial.deployment in view.table.position]
     measurements = [trial.measurement for trial in trials if trial.measurement is not None]
@@ -42,7 +42,7 @@ def expect_speeds(view: Outlook) -> Speeds | None:
     return Speeds(*model.predict(view.table.features, view.table.kind))
 
 
-def beliefs_of(view: Outlook, speeds: Speeds | None) -> tuple[Belief, ...]:
+def beliefs_of(view: StudyView, speeds: Speeds | None) -> tuple[Belief, ...]:
     """The expectations in the words of the core; none where nothing was measured."""
     if speeds is None:
         return ()
@@ -74,7 +74,7 @@ class Trainings:
         return np.asarray((self.seconds * luck <= seconds) & (self.usd * luck <= usd))
 
 
-def expect_trainings(view: Outlook, speeds: Speeds) -> Trainings:
+def expect_trainings(view: StudyView, speeds: Speeds) -> Trainings:
     """The whole training on each deployment, as far as the speeds tell."""
     seconds = view.training_seconds(np.exp(np.clip(speeds.mean, -600.0, 600.0)))
     usd = view.usd(seconds)

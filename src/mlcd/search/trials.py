@@ -54,39 +54,39 @@ def average(measurements: Sequence[Measurement]) -> Measurement:
 
 
 @dataclass(frozen=True)
-class Lessons:
-    """Where not to go, learnt from failures."""
+class Exclusions:
+    """Deployments that would fail, concluded from those that did."""
 
-    too_full: tuple[Deployment, ...] = ()  # ran out of memory
-    hopeless: frozenset[str] = frozenset()  # instance types on which the program has only ever failed
+    out_of_memory: tuple[Deployment, ...] = ()  # ran out of memory
+    failing_types: frozenset[str] = frozenset()  # instance types on which the program has only ever failed
     nodes_unshared: bool = False  # several nodes each did the whole work
     gpus_unshared: bool = False  # so did the ranks of a single node
 
-    def forbid(self, deployment: Deployment) -> bool:
+    def excludes(self, deployment: Deployment) -> bool:
         """Whether a failure says that this deployment would fail too."""
-        if deployment.offer.instance.name in self.hopeless or self.forbid_sharing(deployment):
+        if deployment.offer.instance.name in self.failing_types or self.excludes_sharing(deployment):
             return True
-        return any(_at_least_as_full(deployment, full) for full in self.too_full)
+        return any(_at_least_as_full(deployment, full) for full in self.out_of_memory)
 
-    def forbid_sharing(self, deployment: Deployment) -> bool:
+    def excludes_sharing(self, deployment: Deployment) -> bool:
         """Whether its ranks would not share the work."""
         several_gpus = self.gpus_unshared and deployment.offer.instance.gpus > 1
         return (self.nodes_unshared and deployment.workers > 1) or several_gpus
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is forbidden."""
-        return not (self.too_full or self.hopeless or self.nodes_unshared)
+        """Whether nothing is excluded."""
+        return not (self.out_of_memory or self.failing_types or self.nodes_unshared)
 
 
-def lessons(study: Study) -> Lessons:
+def exclusions(study: Study) -> Exclusions:
     """What the failures so far teach."""
     failures = failed_trials(study)
-    too_full = tuple(t.deployment for t in failures if _reason(t) is FailureKind.OUT_OF_MEMORY)
+    out_of_memory = tuple(t.deployment for t in failures if _reason(t) is FailureKind.OUT_OF_MEMORY)
     worked = {trial.deployment.offer.instance.name for trial in study.trials if trial.measurement is not None}
     unshared = [t.deployment.workers for t in failures if _reason(t) is FailureKind.NOT_SHARED]
-    return Lessons(
-        too_full,
+    return Exclusions(
+        out_of_memory,
         frozenset(_types_that_only_fail(failures)) - worked,
         nodes_unshared=bool(unshared),
         gpus_unshared=1 in unshared,

@@ -11,11 +11,11 @@ from mlcd.core.study import Ledger
 from mlcd.core.trial import Measurement
 from mlcd.core.view import JobStory
 from mlcd.forecast.curves import pareto_front
-from mlcd.reporting.prospects import Prospect, chosen, prospect_of_trial, prospects
+from mlcd.reporting.training_estimates import TrainingEstimate, chosen, estimate_of_trial, training_estimates
 
 
 def test_measured_deployments_are_not_believed_in_again() -> None:
-    known = prospects(stories.story())
+    known = training_estimates(stories.story())
     assert len(known) == len({one.deployment for one in known}) == len(stories.SPACE) - 1  # one failed
     assert sum(one.measured for one in known) == len(stories.TRIALS) - 1
 
@@ -24,7 +24,7 @@ def test_time_is_start_and_work_over_speed() -> None:
     trial = stories.trial(0, 1)
     trial = replace(trial, outcome=Measurement(100.0, 80.0, 125.0))
     view = replace(stories.searching(), start_seconds=30.0)
-    found = prospect_of_trial(view, trial)
+    found = estimate_of_trial(view, trial)
     assert found is not None
     assert (found.seconds, found.low_seconds, found.high_seconds) == (60_030.0, 48_030.0, 75_030.0)
     assert found.usd == pytest.approx(0.68 * 60_030 / 3600)
@@ -34,7 +34,7 @@ def test_time_is_start_and_work_over_speed() -> None:
 def test_the_work_of_a_batch_size_counts_where_it_differs() -> None:
     view = stories.searching()
     view = replace(view, record=replace(view.record, samples_at={256: 1000.0}))
-    found = prospect_of_trial(view, replace(stories.trial(0, 1), outcome=Measurement(100.0, 90.0, 110.0)))
+    found = estimate_of_trial(view, replace(stories.trial(0, 1), outcome=Measurement(100.0, 90.0, 110.0)))
     assert found is not None
     assert found.seconds == 10.0
 
@@ -49,12 +49,12 @@ def test_the_plan_s_own_forecast_is_taken_for_its_deployment() -> None:
 def test_unknown_work_gives_no_prospect() -> None:
     view = stories.searching()
     job = replace(view.record.job, work=None)
-    assert prospect_of_trial(replace(view, record=replace(view.record, job=job)), stories.TRIALS[0]) is None
+    assert estimate_of_trial(replace(view, record=replace(view.record, job=job)), stories.TRIALS[0]) is None
 
 
 def test_the_front_keeps_what_nothing_beats_in_both() -> None:
-    def at(seconds: float, usd: float) -> Prospect:
-        return Prospect(stories.deployment(0, 1), seconds, seconds, seconds, usd, measured=True)
+    def at(seconds: float, usd: float) -> TrainingEstimate:
+        return TrainingEstimate(stories.deployment(0, 1), seconds, seconds, seconds, usd, measured=True)
 
     front = pareto_front([at(3, 1), at(1, 9), at(2, 9), at(2, 4), at(4, 2)])
     assert [(one.seconds, one.usd) for one in front] == [(1, 9), (2, 4), (3, 1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlcd.core.trial import FailureKind
-from mlcd.search.seen import failed_trials, lessons, measured_trials
+from mlcd.search.trials import exclusions, failed_trials, measured_trials
 from search_worlds import deployment, failed, measured, study_of
 
 
@@ -25,43 +25,43 @@ def test_a_failure_is_forgotten_once_the_deployment_was_measured() -> None:
 
 
 def test_out_of_memory_forbids_larger_batches_and_the_same_batch_on_fewer_nodes() -> None:
-    learnt = lessons(study_of(failed(deployment("c5", 2, 64))))
-    assert learnt.forbid(deployment("c5", 2, 128))
-    assert learnt.forbid(deployment("c5", 1, 64))
-    assert not learnt.forbid(deployment("c5", 4, 64))
-    assert not learnt.forbid(deployment("c5", 2, 32))
+    rules = exclusions(study_of(failed(deployment("c5", 2, 64))))
+    assert rules.excludes(deployment("c5", 2, 128))
+    assert rules.excludes(deployment("c5", 1, 64))
+    assert not rules.excludes(deployment("c5", 4, 64))
+    assert not rules.excludes(deployment("c5", 2, 32))
 
 
 def test_out_of_memory_forbids_other_types_only_where_their_memory_is_known_to_be_no_larger() -> None:
-    learnt = lessons(study_of(failed(deployment("t4", 1, 64, gpus=1, gpu_memory_gib=16.0))))
-    assert learnt.forbid(deployment("k80", 1, 64, gpus=1, gpu_memory_gib=12.0))
-    assert not learnt.forbid(deployment("a100", 1, 64, gpus=1, gpu_memory_gib=40.0))
-    assert not learnt.forbid(deployment("odd", 1, 64, gpus=1))
-    assert not learnt.forbid(deployment("t4x4", 1, 64, gpus=4, gpu_memory_gib=16.0))
+    rules = exclusions(study_of(failed(deployment("t4", 1, 64, gpus=1, gpu_memory_gib=16.0))))
+    assert rules.excludes(deployment("k80", 1, 64, gpus=1, gpu_memory_gib=12.0))
+    assert not rules.excludes(deployment("a100", 1, 64, gpus=1, gpu_memory_gib=40.0))
+    assert not rules.excludes(deployment("odd", 1, 64, gpus=1))
+    assert not rules.excludes(deployment("t4x4", 1, 64, gpus=4, gpu_memory_gib=16.0))
 
 
 def test_two_crashes_without_a_success_rule_out_the_type() -> None:
     once = study_of(failed(deployment("c5", 1), FailureKind.CRASHED))
     twice = once.with_trial(failed(deployment("c5", 2), FailureKind.HUNG))
-    assert not lessons(once).forbid(deployment("c5", 3))
-    assert lessons(twice).forbid(deployment("c5", 3))
-    assert not lessons(twice.with_trial(measured(deployment("c5", 4), 1.0))).forbid(deployment("c5", 3))
+    assert not exclusions(once).excludes(deployment("c5", 3))
+    assert exclusions(twice).excludes(deployment("c5", 3))
+    assert not exclusions(twice.with_trial(measured(deployment("c5", 4), 1.0))).excludes(deployment("c5", 3))
 
 
 def test_missing_capacity_says_nothing_about_other_sizes() -> None:
     study = study_of(failed(deployment("c5", 2), FailureKind.NO_CAPACITY))
-    assert lessons(study).empty
+    assert exclusions(study).empty
 
 
 def test_nodes_that_do_not_share_the_work_forbid_all_that_have_several() -> None:
-    learnt = lessons(study_of(failed(deployment("c5", 2), FailureKind.NOT_SHARED)))
-    assert learnt.forbid(deployment("p3", 4, gpus=1))
-    assert not learnt.forbid(deployment("c5", 1))
-    assert not learnt.forbid(deployment("p3", 1, gpus=4))
+    rules = exclusions(study_of(failed(deployment("c5", 2), FailureKind.NOT_SHARED)))
+    assert rules.excludes(deployment("p3", 4, gpus=1))
+    assert not rules.excludes(deployment("c5", 1))
+    assert not rules.excludes(deployment("p3", 1, gpus=4))
 
 
 def test_ranks_of_one_node_that_do_not_share_the_work_forbid_several_gpus_too() -> None:
-    learnt = lessons(study_of(failed(deployment("p3", 1, gpus=4), FailureKind.NOT_SHARED)))
-    assert learnt.forbid(deployment("g5", 1, gpus=2))
-    assert learnt.forbid(deployment("c5", 2))
-    assert not learnt.forbid(deployment("g5", 1, gpus=1))
+    rules = exclusions(study_of(failed(deployment("p3", 1, gpus=4), FailureKind.NOT_SHARED)))
+    assert rules.excludes(deployment("g5", 1, gpus=2))
+    assert rules.excludes(deployment("c5", 2))
+    assert not rules.excludes(deployment("g5", 1, gpus=1))

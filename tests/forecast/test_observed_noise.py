@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mlcd.core.progress import MetricPoint, Progress
-from mlcd.forecast.noise_seen import SCALE, STABLE, noise_now, noise_over_all
+from mlcd.forecast.observed_noise import SCALE, STABLE, noise_now, noise_over_all
 
 
 def reading(seconds: float, scale: float, stable: float) -> list[MetricPoint]:

@@ -4,7 +4,7 @@ import pytest
 
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.trial import Failure, FailureKind, Measurement, Trial
-from mlcd.forecast.placing import family_of, laws_of, placement_of, profiles_of
+from mlcd.forecast.profiles import family_of, laws_of, placement_of, profiles_of
 
 CPU = Offer("local", InstanceType("c", vcpus=4), 1.0, 8)
 GPU = Offer("local", InstanceType("g4", gpus=4, gpu_model="T4"), 1.0, 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlcd.core.conditions import Conditions
 from mlcd.core.progress import MetricPoint, Point, Progress
-from mlcd.forecast.conditions_seen import PARAMETERS, Steady, steady_conditions
+from mlcd.forecast.observed_conditions import PARAMETERS, Steady, steady_conditions
 
 
 def points(*stretches: tuple[int, int, float]) -> tuple[Point, ...]:

@@ -16,8 +16,8 @@ from mlcd.core.study import Study
 from mlcd.core.trial import Trial
 from mlcd.search import gp
 from mlcd.search.limits import goal_value
-from mlcd.search.seen import measured_trials
-from mlcd.search.table import Floats, Outlook
+from mlcd.search.table import Floats, StudyView
+from mlcd.search.trials import measured_trials
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ def target(study: Study, trial: Trial) -> float:
     return 1.0 / goal_value(study, trial)
 
 
-def expect_targets(view: Outlook) -> Targets | None:
+def expect_targets(view: StudyView) -> Targets | None:
     """What to expect of every deployment; None where nothing was measured yet."""
     trials = [trial for trial in measured_trials(view.study) if trial.deployment in view.table.position]
     if not trials:
@@ -46,7 +46,7 @@ def expect_targets(view: Outlook) -> Targets | None:
     return Targets(*model.predict(features, view.table.kind))
 
 
-def _scheme(view: Outlook) -> Floats:
+def _scheme(view: StudyView) -> Floats:
     """Nodes and batch size as they are, centred and of unit spread; the type is the process's category."""
     columns = np.column_stack([view.table.nodes, view.table.batch])
     spread = columns.std(axis=0)

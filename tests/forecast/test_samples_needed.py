@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlcd.forecast.needed import at_one_batch, samples_by_batch
+from mlcd.forecast.samples_needed import at_one_batch, samples_by_batch
 from mlcd.forecast.statistical import Work
 
 

@@ -16,7 +16,7 @@ from mlcd.core.view import JobStory, JobView
 
 
 @dataclass(frozen=True)
-class Prospect:
+class TrainingEstimate:
     """Time and money of the training alone on one deployment."""
 
     deployment: Deployment
@@ -31,17 +31,17 @@ class Prospect:
         return Ledger(search.seconds + self.seconds, search.usd + self.usd)
 
 
-def prospects(story: JobStory) -> tuple[Prospect, ...]:
+def training_estimates(story: JobStory) -> tuple[TrainingEstimate, ...]:
     """One for each deployment that was measured or is believed in, measured ones first."""
     view = story.view
-    measured = {trial.deployment: prospect_of_trial(view, trial) for trial in view.trials}
+    measured = {trial.deployment: estimate_of_trial(view, trial) for trial in view.trials}
     beliefs = story.beliefs[-1] if story.beliefs else ()
-    believed = [prospect_of_belief(view, belief) for belief in beliefs if belief.deployment not in measured]
-    known = [prospect for prospect in (*measured.values(), *believed) if prospect is not None]
+    believed = [estimate_of_belief(view, belief) for belief in beliefs if belief.deployment not in measured]
+    known = [estimate for estimate in (*measured.values(), *believed) if estimate is not None]
     return tuple(known)
 
 
-def prospect_of_trial(view: JobView, trial: Trial) -> Prospect | None:
+def estimate_of_trial(view: JobView, trial: Trial) -> TrainingEstimate | None:
     """What the trial promises for the whole training; None: it failed, or the work is not known."""
     forecast = _forecasts(view.record.plan).get(trial.deployment)
     if trial.measurement is None:
@@ -52,13 +52,13 @@ def prospect_of_trial(view: JobView, trial: Trial) -> Prospect | None:
     return _from_rates(view, trial.deployment, (seen.samples_per_second, seen.low, seen.high), measured=True)
 
 
-def prospect_of_belief(view: JobView, belief: Belief) -> Prospect | None:
+def estimate_of_belief(view: JobView, belief: Belief) -> TrainingEstimate | None:
     """What the searcher expects of the whole training there."""
     rates = (belief.samples_per_second, belief.low, belief.high)
     return _from_rates(view, belief.deployment, rates, measured=False)
 
 
-def chosen(story: JobStory) -> Prospect | None:
+def chosen(story: JobStory) -> TrainingEstimate | None:
     """What the plan expects of the deployment that it takes."""
     plan = story.view.record.plan
     return _from_forecast(plan.deployment, plan.forecast) if plan is not None else None
@@ -71,15 +71,15 @@ def _forecasts(plan: Plan | None) -> dict[Deployment, Forecast]:
     return {**others, plan.deployment: plan.forecast}
 
 
-def _from_forecast(deployment: Deployment, forecast: Forecast) -> Prospect:
-    return Prospect(
+def _from_forecast(deployment: Deployment, forecast: Forecast) -> TrainingEstimate:
+    return TrainingEstimate(
         deployment, forecast.seconds, forecast.low_seconds, forecast.high_seconds, forecast.usd, measured=True
     )
 
 
 def _from_rates(
     view: JobView, deployment: Deployment, rates: tuple[float, float, float], *, measured: bool
-) -> Prospect | None:
+) -> TrainingEstimate | None:
     work = view.work(deployment)
     rate, low, high = rates
     if work <= 0 or not rate > 0 or not isfinite(rate):
@@ -89,7 +89,7 @@ def _from_rates(
     seconds, longest, shortest = (
         view.start_seconds + work / max(one, rate / 1000) for one in (rate, low, high)
     )
-    return Prospect(deployment, seconds, shortest, longest, deployment.rental_usd(seconds), measured)
+    return TrainingEstimate(deployment, seconds, shortest, longest, deployment.rental_usd(seconds), measured)
 
 
 def samples_by_batch(record: JobRecord, chosen: Deployment) -> str:

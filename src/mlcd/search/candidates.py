@@ -7,10 +7,10 @@ import numpy as np
 from mlcd.core.machines import Deployment
 from mlcd.core.trial import Trial
 from mlcd.search.limits import PROBE_SURCHARGE, Room, expected_total
-from mlcd.search.table import Floats, Mask, Outlook, Table, goal_values
+from mlcd.search.table import Floats, Mask, StudyView, Table, goal_values
 
 
-def affordable(view: Outlook, room: Room) -> Mask:
+def affordable(view: StudyView, room: Room) -> Mask:
     """Room.admits for all deployments (m,)."""
     return np.asarray(
         (view.probe_seconds * PROBE_SURCHARGE <= room.seconds)
@@ -18,7 +18,7 @@ def affordable(view: Outlook, room: Room) -> Mask:
     )
 
 
-def left_after_probe(view: Outlook) -> tuple[Floats, Floats]:
+def left_after_probe(view: StudyView) -> tuple[Floats, Floats]:
     """Seconds and dollars that the limits would leave for the training after each probe (m,); inf: no limit."""
     goal, spent = view.study.goal, view.study.spent
     deadline = np.inf if goal.deadline_seconds is None else goal.deadline_seconds
@@ -26,7 +26,7 @@ def left_after_probe(view: Outlook) -> tuple[Floats, Floats]:
     return deadline - spent.seconds - view.probe_seconds, budget - spent.usd - view.probe_usd
 
 
-def goal_cost_of_probes(view: Outlook, incumbent: Trial) -> Floats:
+def goal_cost_of_probes(view: StudyView, incumbent: Trial) -> Floats:
     """How much worse each probe makes the whole job, in the goal's unit, if the incumbent is trained on after it.
 
     For a goal in time that is PL_T, for one in money PL_C (equations 7 and 8 of the MLCD paper).
@@ -36,7 +36,7 @@ def goal_cost_of_probes(view: Outlook, incumbent: Trial) -> Floats:
     return after - view.study.goal.value(total.seconds, total.usd)
 
 
-def first_of_each_type(view: Outlook, candidates: Mask, most: int) -> Deployment | None:
+def first_of_each_type(view: StudyView, candidates: Mask, most: int) -> Deployment | None:
     """The next type's smallest deployment that was not looked at yet, cheapest type first; None: all were.
 
     A type counts as looked at once anything of it was tried. Of more than `most` types so many are taken
@@ -53,7 +53,7 @@ def first_of_each_type(view: Outlook, candidates: Mask, most: int) -> Deployment
     return None
 
 
-def end_of_batch_sizes(view: Outlook, candidates: Mask, best: Deployment) -> Deployment | None:
+def end_of_batch_sizes(view: StudyView, candidates: Mask, best: Deployment) -> Deployment | None:
     """The largest, then the smallest batch size that is still unseen, on the best deployment's type; None: both seen.
 
     Nothing that was measured at one batch size tells what another one does.

@@ -11,7 +11,7 @@ from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.study import Belief, Study
 from mlcd.core.trial import Measurement
-from mlcd.forecast.whole import START_SHARE, UNSEEN_SHARE, Z95, forecast_belief, forecast_training
+from mlcd.forecast.training_forecast import START_SHARE, UNSEEN_SHARE, Z95, forecast_belief, forecast_training
 
 HERE = Deployment(Offer("test", InstanceType("c5"), 2.0, 4), nodes=3, batch_size=64)
 STUDY = Study(Goal(Aim.FASTEST), (HERE,), samples=36_000.0, start_seconds=60.0)

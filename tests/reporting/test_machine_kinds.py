@@ -8,7 +8,7 @@ from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.study import Belief
 from mlcd.core.trial import Measurement
 from mlcd.core.view import JobStory
-from mlcd.reporting.kinds import best_of_each_kind, kinds_section
+from mlcd.reporting.machine_kinds import best_of_each_kind, kinds_section
 from stories import story as make_story
 
 FUNCTION = Offer("functions", InstanceType("fn-1769mb", vcpus=1), 0.104, 200, kind="function")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import JobStory
 from mlcd.reporting.html import Html, Row, join, table, tag
-from mlcd.reporting.prospects import Prospect, prospects
+from mlcd.reporting.training_estimates import TrainingEstimate, training_estimates
 
 _NAMES = {"vm": "virtual machines", "function": "functions"}
 
@@ -21,40 +21,40 @@ def kinds_section(story: JobStory) -> Html:
         Row(
             "chosen" if kind == taken else "",
             _NAMES.get(kind, kind) + (" ★" if kind == taken else ""),
-            prospect.deployment,
-            show_duration(prospect.seconds),
-            show_usd(prospect.usd),
-            "measured" if prospect.measured else "believed",
+            estimate.deployment,
+            show_duration(estimate.seconds),
+            show_usd(estimate.usd),
+            "measured" if estimate.measured else "believed",
         )
-        for kind, prospect in best.items()
+        for kind, estimate in best.items()
     ]
     head = ("", "the best of them", "training", "its cost", "known how")
     return join([table(head, rows, numbers=(2, 3)), tag("p", _in_words(best), class_="quiet")])
 
 
-def best_of_each_kind(story: JobStory) -> dict[str, Prospect]:
+def best_of_each_kind(story: JobStory) -> dict[str, TrainingEstimate]:
     """Kind → what serves the goal best of it, cheapest kind first; measured ones go before believed ones."""
     goal, search = story.view.goal, story.view.spent
-    best: dict[str, Prospect] = {}
-    for prospect in prospects(story):
-        kind = prospect.deployment.offer.kind
-        totals = prospect.total(search)
-        rank = (not prospect.measured, goal.value(totals.seconds, totals.usd))
+    best: dict[str, TrainingEstimate] = {}
+    for estimate in training_estimates(story):
+        kind = estimate.deployment.offer.kind
+        totals = estimate.total(search)
+        rank = (not estimate.measured, goal.value(totals.seconds, totals.usd))
         known = best.get(kind)
         if known is None or rank < (not known.measured, _value(story, known)):
-            best[kind] = prospect
+            best[kind] = estimate
     return dict(sorted(best.items(), key=lambda item: item[1].usd))
 
 
-def _value(story: JobStory, prospect: Prospect) -> float:
-    totals = prospect.total(story.view.spent)
+def _value(story: JobStory, estimate: TrainingEstimate) -> float:
+    totals = estimate.total(story.view.spent)
     return story.view.goal.value(totals.seconds, totals.usd)
 
 
-def _in_words(best: dict[str, Prospect]) -> str:
+def _in_words(best: dict[str, TrainingEstimate]) -> str:
     """How the two cheapest kinds compare; what nobody measured is not compared."""
     (cheap, one), (dear, other) = list(best.items())[:2]
-    unknown = [_NAMES.get(kind, kind) for kind, prospect in best.items() if not prospect.measured]
+    unknown = [_NAMES.get(kind, kind) for kind, estimate in best.items() if not estimate.measured]
     if unknown:
         return f"None of the {' and '.join(unknown)} was measured: what they would have cost is not known."
     factor = other.usd / one.usd if one.usd > 0 else 0.0
