@@ -13,7 +13,7 @@ from mlcd.core.study import ProbeTime
 from mlcd.core.trial import FailureKind
 from mlcd.search.auto.costs import costs_of
 from mlcd.search.auto.features import describe
-from mlcd.search.table import allowed, excluded, goal_values, study_view, table_of
+from mlcd.search.table import excluded, goal_values, study_view, table_of
 from mlcd.search.trials import exclusions
 from search_worlds import deployment, failed, measured, study_of
 
@@ -77,7 +77,7 @@ def test_functions_cost_their_restarts_and_their_parameter_store() -> None:
     assert (seconds[1] - 19.0) / (seconds[0] - 19.0) == pytest.approx(45.0 / (45.0 - 19.0))
 
 
-def test_an_outlook_counts_the_work_that_is_lost_with_machines() -> None:
+def test_a_view_counts_the_work_that_is_lost_with_machines() -> None:
     space = (deployment("c5"), deployment("c5", spot=True, losses_per_hour=0.5))
     study = replace(study_of(space=space), start_seconds=600.0)
     seconds = study_view(study).training_seconds(np.full(2, 10.0))
@@ -92,12 +92,12 @@ def test_tried_and_pending_deployments_are_not_open() -> None:
 
 
 @pytest.mark.parametrize("full", SPACE, ids=[d.key for d in SPACE])
-def test_columns_forbid_what_lessons_forbid(full: Deployment) -> None:
+def test_columns_exclude_what_exclusions_do(full: Deployment) -> None:
     rules = exclusions(study_of(failed(full), space=SPACE))
     assert list(excluded(table_of(SPACE), rules)) == [rules.excludes(d) for d in SPACE]
 
 
-def test_hopeless_types_are_forbidden() -> None:
+def test_types_on_which_the_program_only_fails_are_excluded() -> None:
     study = study_of(
         failed(SPACE[0], FailureKind.CRASHED), failed(SPACE[1], FailureKind.CRASHED), space=SPACE
     )
@@ -112,4 +112,3 @@ def test_goals_judge_columns_as_they_judge_one(aim: Aim) -> None:
     seconds, usd = np.array([3600.0, 7200.0, 1800.0]), np.array([1.0, 1.0, 4.0])
     pairs = list(zip(seconds, usd, strict=True))
     assert list(goal_values(goal, seconds, usd)) == pytest.approx([goal.value(s, u) for s, u in pairs])
-    assert list(allowed(goal, seconds, usd)) == [goal.allows(s, u) for s, u in pairs]

@@ -9,10 +9,11 @@ import numpy as np
 
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
+from mlcd.search.arrays import Rows
 from mlcd.search.candidates import affordable
 from mlcd.search.limits import best_feasible, room_for_probes
-from mlcd.search.speed_model import beliefs_of, expect_speeds
-from mlcd.search.table import Ints, study_view
+from mlcd.search.speed_model import speed_beliefs
+from mlcd.search.table import study_view
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class RandomSearch:
 
     def beliefs(self, study: Study) -> tuple[Belief, ...]:
         """What the trials say about the rest; the search itself does not use it."""
-        return _beliefs(study)
+        return speed_beliefs(study)
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ class ExhaustiveSearch:
 
     def beliefs(self, study: Study) -> tuple[Belief, ...]:
         """What the trials say about the rest; the search itself does not use it."""
-        return _beliefs(study)
+        return speed_beliefs(study)
 
 
-def _first_within_reach(study: Study, order: Ints) -> Deployment | Stop:
+def _first_within_reach(study: Study, order: Rows) -> Deployment | Stop:
     incumbent = best_feasible(study)
     if not study.probes_left:
         return Stop(_choice(study), f"all {study.max_probes} probes that were allowed are used")
@@ -65,8 +66,3 @@ def _first_within_reach(study: Study, order: Ints) -> Deployment | Stop:
 def _choice(study: Study) -> Deployment | None:
     best = best_feasible(study)
     return best.deployment if best is not None else None
-
-
-def _beliefs(study: Study) -> tuple[Belief, ...]:
-    view = study_view(study)
-    return beliefs_of(view, expect_speeds(view))

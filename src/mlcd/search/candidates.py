@@ -6,8 +6,9 @@ import numpy as np
 
 from mlcd.core.machines import Deployment
 from mlcd.core.trial import Trial
-from mlcd.search.limits import PROBE_SURCHARGE, Room, expected_total
-from mlcd.search.table import Floats, Mask, StudyView, Table, goal_values
+from mlcd.search.arrays import Floats, Mask
+from mlcd.search.limits import PROBE_SURCHARGE, Room, expected_total, limits_of
+from mlcd.search.table import StudyView, Table, goal_values
 
 
 def affordable(view: StudyView, room: Room) -> Mask:
@@ -20,9 +21,7 @@ def affordable(view: StudyView, room: Room) -> Mask:
 
 def left_after_probe(view: StudyView) -> tuple[Floats, Floats]:
     """Seconds and dollars that the limits would leave for the training after each probe (m,); inf: no limit."""
-    goal, spent = view.study.goal, view.study.spent
-    deadline = np.inf if goal.deadline_seconds is None else goal.deadline_seconds
-    budget = np.inf if goal.budget_usd is None else goal.budget_usd
+    (deadline, budget), spent = limits_of(view.study.goal), view.study.spent
     return deadline - spent.seconds - view.probe_seconds, budget - spent.usd - view.probe_usd
 
 

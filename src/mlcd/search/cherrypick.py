@@ -15,8 +15,10 @@ import numpy as np
 
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Stop
+from mlcd.search.arrays import Floats
 from mlcd.search.candidates import types_over_prices
 from mlcd.search.convbo import Conventional, best_by_training
+from mlcd.search.limits import limits_of
 from mlcd.search.speed_model import (
     Speeds,
     Trainings,
@@ -24,7 +26,7 @@ from mlcd.search.speed_model import (
     expect_trainings,
     expected_improvement,
 )
-from mlcd.search.table import Floats, StudyView
+from mlcd.search.table import StudyView
 
 
 @dataclass(frozen=True)
@@ -36,17 +38,10 @@ class CherryPick(Conventional):
     threshold: float = 0.10
 
     def _next(self, view: StudyView) -> Deployment | Stop:
-        runs = len(view.study.trials) + len(view.study.pending)
         speeds = expect_speeds(view)
-        if runs < self.initial_points or speeds is None:
-            return quasi_random_open(view, runs)
-        improvement = np.where(view.open, _constrained_improvement(view, speeds), -np.inf)
-        row = int(np.argmax(improvement))
-        if runs >= self.fewest_runs and improvement[row] < self.threshold:
-            return self._stop(
-                view.study, f"less than {self.threshold:.0%} improvement is expected from another run"
-            )
-        return view.study.space[row]
+        if view.runs < self.initial_points or speeds is None:
+            return quasi_random_open(view, view.runs)
+        return self._largest(view, _constrained_improvement(view, speeds), self.fewest_runs)
 
 
 @dataclass(frozen=True)
@@ -91,9 +86,8 @@ def _constrained_improvement(view: StudyView, speeds: Speeds) -> Floats:
 
 
 def _chance_of_keeping_limits(view: StudyView, trainings: Trainings) -> Floats:
-    goal, shape = view.study.goal, trainings.seconds.shape
-    deadline = np.inf if goal.deadline_seconds is None else goal.deadline_seconds
-    budget = np.inf if goal.budget_usd is None else goal.budget_usd
+    deadline, budget = limits_of(view.study.goal)
+    shape = trainings.seconds.shape
     return trainings.chance_within(np.full(shape, deadline), np.full(shape, budget))
 
 

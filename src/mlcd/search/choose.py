@@ -14,9 +14,9 @@ from mlcd.core.units import show_duration, show_usd
 from mlcd.errors import UserError
 from mlcd.forecast.curves import knee, pareto_front
 from mlcd.forecast.training_forecast import forecast_belief, forecast_training
-from mlcd.search.limits import best_feasible
+from mlcd.search.limits import best_feasible, limit_names
 from mlcd.search.trials import failed_trials, measured_trials
-from mlcd.search.unreachable import limit_names, sentence, unreachable
+from mlcd.search.unreachable import sentence, unreachable
 
 __all__ = ["best_feasible", "make_plan"]
 

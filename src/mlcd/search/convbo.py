@@ -18,10 +18,11 @@ import numpy as np
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Ledger, Stop, Study
 from mlcd.core.trial import Trial
+from mlcd.search.arrays import Floats
 from mlcd.search.convbo_model import expect_targets, target
 from mlcd.search.limits import best_feasible, nearest, room_for_probes
-from mlcd.search.speed_model import beliefs_of, expect_speeds, expect_trainings, expected_improvement
-from mlcd.search.table import Floats, StudyView, study_view
+from mlcd.search.speed_model import expect_speeds, expect_trainings, expected_improvement, speed_beliefs
+from mlcd.search.table import StudyView, study_view
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Conventional(ABC):
     """What conventional searches share: they probe until they see no improvement, whatever it costs to look."""
 
     complies: bool = False  # stop in time to keep the limits
+    initial_points: int = 2  # "a few (e.g., two)"
+    threshold: float = 0.05  # of the best value: less expected improvement than that is not worth a probe
 
     def suggest(self, study: Study) -> Deployment | Stop:
         """What this search would look at next, or the best measured."""
@@ -44,12 +47,21 @@ class Conventional(ABC):
 
     def beliefs(self, study: Study) -> tuple[Belief, ...]:
         """The process's expectation of every deployment."""
-        view = study_view(study)
-        return beliefs_of(view, expect_speeds(view))
+        return speed_beliefs(study)
 
     @abstractmethod
     def _next(self, view: StudyView) -> Deployment | Stop:
-        """Where it would look, were looking free."""
+        """What it would try if trying were free."""
+
+    def _largest(self, view: StudyView, improvement: Floats, fewest_runs: int = 0) -> Deployment | Stop:
+        """The deployment of the largest expected improvement, or the end where that is below the threshold."""
+        improvement = np.where(view.open, improvement, -np.inf)
+        row = int(np.argmax(improvement))
+        if view.runs >= fewest_runs and improvement[row] < self.threshold:
+            return self._stop(
+                view.study, f"less than {self.threshold:.0%} improvement is expected from another probe"
+            )
+        return view.study.space[row]
 
     def _stop(self, study: Study, reason: str) -> Stop:
         return Stop(final_choice(study, self.complies), reason)
@@ -59,24 +71,15 @@ class Conventional(ABC):
 class ConvBO(Conventional):
     """Conventional Bayesian optimisation, blind to what looking costs."""
 
-    initial_points: int = 2  # "a few (e.g., two)"
-    threshold: float = 0.05  # of the best value: less expected improvement than that is not worth a probe
-    logs: bool = (
-        False  # model logarithms and hardware facts as our other strategies do: no longer conventional
-    )
+    logs: bool = False  # model logarithms and hardware facts, as our other strategies do; not conventional
 
     def _next(self, view: StudyView) -> Deployment | Stop:
         best = best_by_training(view.study)
-        if len(view.study.trials) + len(view.study.pending) < self.initial_points or best is None:
+        if view.runs < self.initial_points or best is None:
             return _random_open(view)
-        improvement = _improvement_of_logs(view, best) if self.logs else _improvement(view, best)
-        improvement = np.where(view.open, improvement, -np.inf)
-        row = int(np.argmax(improvement))
-        if improvement[row] < self.threshold:
-            return self._stop(
-                view.study, f"less than {self.threshold:.0%} improvement is expected from another probe"
-            )
-        return view.study.space[row]
+        return self._largest(
+            view, _improvement_of_logs(view, best) if self.logs else _improvement(view, best)
+        )
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ import numpy as np
 from mlcd.core.study import Study
 from mlcd.core.trial import Trial
 from mlcd.search import gp
+from mlcd.search.arrays import Floats
 from mlcd.search.limits import goal_value
-from mlcd.search.table import Floats, StudyView
+from mlcd.search.table import StudyView
 from mlcd.search.trials import measured_trials
 
 

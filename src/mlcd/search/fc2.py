@@ -27,9 +27,10 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
 from mlcd.core.trial import Measurement
 from mlcd.errors import NotFoundError, did_you_mean
+from mlcd.search.arrays import Mask
 from mlcd.search.candidates import smallest, types_over_prices
-from mlcd.search.speed_model import beliefs_of, expect_speeds
-from mlcd.search.table import Mask, StudyView, Table, study_view
+from mlcd.search.speed_model import speed_beliefs
+from mlcd.search.table import StudyView, Table, study_view
 from mlcd.search.trials import measured_trials
 
 
@@ -66,8 +67,7 @@ class CostOpt:
 
     def beliefs(self, study: Study) -> tuple[Belief, ...]:
         """What the few trials say about the rest; FC² itself does not use it."""
-        view = study_view(study)
-        return beliefs_of(view, expect_speeds(view))
+        return speed_beliefs(study)
 
     def _to_measure_first(self, view: StudyView) -> Deployment | None:
         return None

@@ -25,11 +25,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dtrtri
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
+from mlcd.search.arrays import Floats, Rows
 
 _SQRT5 = 5.0**0.5
 _MOST_STEPS = 40  # of the optimiser
@@ -54,14 +52,14 @@ class GaussianProcess:
     """A fitted process, ready to predict."""
 
     features: Floats  # X (n, d)
-    category: Ints  # c (n,)
+    category: Rows  # c (n,)
     theta: Floats  # (d + 3,)
     root: Floats  # R (n, n)
     weights: Floats  # α (n,)
     centre: float  # of the values
     scale: float  # of the values
 
-    def predict(self, features: Floats, category: Ints) -> tuple[Floats, Floats]:
+    def predict(self, features: Floats, category: Rows) -> tuple[Floats, Floats]:
         """Mean and standard deviation at each point (m,), in the unit of the values."""
         mean = np.empty(len(features))
         variance = np.empty(len(features))
@@ -71,7 +69,7 @@ class GaussianProcess:
             mean[rows], variance[rows] = self._predict(features[rows], category[rows])
         return self.centre + self.scale * mean, self.scale * np.sqrt(variance)
 
-    def _predict(self, features: Floats, category: Ints) -> tuple[Floats, Floats]:
+    def _predict(self, features: Floats, category: Rows) -> tuple[Floats, Floats]:
         lengths, scale = np.exp(self.theta[:-2]), float(np.exp(self.theta[-2]))
         squared = _squared_distance(features, category, self.features, self.category, lengths)
         cross = scale * _matern52(squared)  # (m, n)
@@ -80,7 +78,7 @@ class GaussianProcess:
         return cross @ self.weights, np.maximum(variance, 1e-12 * scale)
 
 
-def fit(features: Floats, category: Ints, values: Floats, variance: Floats) -> GaussianProcess:
+def fit(features: Floats, category: Rows, values: Floats, variance: Floats) -> GaussianProcess:
     """The process that explains the values best; at least one observation is needed."""
     centre, scale = _centre_and_scale(values)
     standard, known = (values - centre) / scale, variance / scale**2
@@ -100,7 +98,7 @@ def _centre_and_scale(values: Floats) -> tuple[float, float]:
     return float(values.mean()), ((squares + _SPREAD_WEIGHT) / (len(values) + _SPREAD_WEIGHT)) ** 0.5
 
 
-def _squared_parts(features: Floats, category: Ints) -> Floats:
+def _squared_parts(features: Floats, category: Rows) -> Floats:
     """Each feature's share of r² before its length (d + 1, n, n), the category's last."""
     difference = features.T[:, :, None] - features.T[:, None, :]
     other = (category[:, None] != category[None, :]).astype(float)
@@ -177,7 +175,7 @@ def _matern52(squared: Floats) -> Floats:
 
 
 def _squared_distance(
-    left: Floats, left_category: Ints, right: Floats, right_category: Ints, lengths: Floats
+    left: Floats, left_category: Rows, right: Floats, right_category: Rows, lengths: Floats
 ) -> Floats:
     """r² between every point (m) and every observation (n), (m, n)."""
     a, b = left / lengths[:-1], right / lengths[:-1]

@@ -38,6 +38,7 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
 from mlcd.core.trial import Trial
 from mlcd.forecast.training_forecast import speed_error
+from mlcd.search.arrays import Floats, Mask
 from mlcd.search.candidates import (
     affordable,
     end_of_batch_sizes,
@@ -49,12 +50,12 @@ from mlcd.search.limits import best_feasible, nearest, room_for_probes, surely_f
 from mlcd.search.speed_model import (
     Speeds,
     Trainings,
-    beliefs_of,
     expect_speeds,
     expect_trainings,
     expected_improvement,
+    speed_beliefs,
 )
-from mlcd.search.table import Floats, Mask, StudyView, study_view
+from mlcd.search.table import StudyView, study_view
 from mlcd.search.trials import measured_trials
 
 _Z_TO_GIVE_UP = 6.0  # standard deviations of luck that would not help; the process is surer than it should be
@@ -82,8 +83,7 @@ class HeterBO:
 
     def beliefs(self, study: Study) -> tuple[Belief, ...]:
         """The process's expectation of every deployment."""
-        view = study_view(study)
-        return beliefs_of(view, expect_speeds(view))
+        return speed_beliefs(study)
 
     def _next(self, view: StudyView, candidates: Mask, incumbent: Trial | None) -> Deployment | Stop:
         first = self._initial_point(view, candidates)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
+from mlcd.core.goal import Goal
 from mlcd.core.machines import Deployment
 from mlcd.core.plan import Forecast
 from mlcd.core.study import Ledger, Study
@@ -89,11 +90,20 @@ def room_for_probes(study: Study, incumbent: Trial | None) -> Room:
     slow = study.spent if incumbent is None else slow_total(study, incumbent)
     held = slow if study.goal.allows(*_pair(slow)) else study.spent
     pending_usd = sum(study.probe_usd(deployment) for deployment in study.pending) * PROBE_SURCHARGE
-    deadline, budget = study.goal.deadline_seconds, study.goal.budget_usd
-    return Room(
-        seconds=inf if deadline is None else deadline - held.seconds,
-        usd=inf if budget is None else budget - held.usd - pending_usd,
-    )
+    deadline, budget = limits_of(study.goal)
+    return Room(deadline - held.seconds, budget - held.usd - pending_usd)
+
+
+def limits_of(goal: Goal) -> tuple[float, float]:
+    """Deadline in seconds and budget in dollars; infinite where there is none."""
+    deadline, budget = goal.limits
+    return inf if deadline is None else deadline, inf if budget is None else budget
+
+
+def limit_names(goal: Goal) -> tuple[str, ...]:
+    """'deadline', 'budget', both or none."""
+    named = zip(("deadline", "budget"), goal.limits, strict=True)
+    return tuple(name for name, limit in named if limit is not None)
 
 
 def _forecast(study: Study, trial: Trial) -> Forecast:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from mlcd.core.study import Belief
+from mlcd.core.study import Belief, Study
 from mlcd.forecast.training_forecast import Z95
 from mlcd.search import gp
-from mlcd.search.table import Floats, Mask, StudyView, goal_values
+from mlcd.search.arrays import Floats, Mask
+from mlcd.search.table import StudyView, goal_values, study_view
 from mlcd.search.trials import measured_trials
 
 _LEAST_ERROR = 0.01  # a perfect measurement is as wrong as that: no two runs are alike
@@ -42,8 +43,10 @@ def expect_speeds(view: StudyView) -> Speeds | None:
     return Speeds(*model.predict(view.table.features, view.table.kind))
 
 
-def beliefs_of(view: StudyView, speeds: Speeds | None) -> tuple[Belief, ...]:
-    """The expectations in the words of the core; none where nothing was measured."""
+def speed_beliefs(study: Study) -> tuple[Belief, ...]:
+    """What the model expects of every deployment, for explanations; none where nothing was measured."""
+    view = study_view(study)
+    speeds = expect_speeds(view)
     if speeds is None:
         return ()
     # Bounded, because a process that knows little may believe in speeds that no float can hold.

@@ -5,21 +5,16 @@ m   deployments of the space          d   features of a deployment
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import Study
+from mlcd.search.arrays import Floats, Mask, Rows, distinct_offers, per_value
 from mlcd.search.trials import Exclusions, device_memory_gib, exclusions, local_batch
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +27,7 @@ class Table:
     servers: Floats  # (m,) of the nodes; 0: they exchange with each other
     usd_per_hour: Floats  # (m,) of all nodes
     batch: Floats  # (m,) global; 0: the program's own
-    kind: Ints  # (m,) which instance type
+    kind: Rows  # (m,) which instance type
     kinds: tuple[str, ...]  # names of the instance types
     local_batch: Floats  # (m,) of one device
     device_memory_gib: Floats  # (m,) 0: not known
@@ -56,7 +51,7 @@ class Table:
         """Deployment.rental_usd for columns."""
         return self.usd_per_hour * np.maximum(seconds, self.least_seconds) / 3600.0
 
-    def rows(self, deployments: tuple[Deployment, ...]) -> Ints:
+    def rows(self, deployments: tuple[Deployment, ...]) -> Rows:
         """Where these deployments stand; those outside the space are left out."""
         found = (self.position.get(deployment) for deployment in deployments)
         return np.array([row for row in found if row is not None], dtype=np.intp)
@@ -68,7 +63,7 @@ def table_of(space: tuple[Deployment, ...]) -> Table:
     nodes = np.array([deployment.nodes for deployment in space], dtype=float)
     servers = np.array([deployment.servers for deployment in space], dtype=float)
     batch = np.array([deployment.batch_size or 0 for deployment in space], dtype=float)
-    offers, which = _offers(space)
+    offers, which = distinct_offers(space)
     kinds = tuple(dict.fromkeys(offer.instance.name for offer in offers))
     numbers = {name: number for number, name in enumerate(kinds)}
     price = np.array([offer.whole_usd_per_hour for offer in offers], dtype=float)[which]
@@ -92,20 +87,7 @@ def table_of(space: tuple[Deployment, ...]) -> Table:
     )
 
 
-def _offers(space: tuple[Deployment, ...]) -> tuple[list[Offer], Ints]:
-    """The different offers of the space, and which of them each deployment uses (m,)."""
-    numbers: dict[int, int] = {}
-    offers: list[Offer] = []
-    which = np.empty(len(space), dtype=np.intp)
-    for row, deployment in enumerate(space):
-        number = numbers.setdefault(id(deployment.offer), len(offers))
-        if number == len(offers):
-            offers.append(deployment.offer)
-        which[row] = number
-    return offers, which
-
-
-def _features(nodes: Floats, servers: Floats, batch: Floats, offers: list[Offer], which: Ints) -> Floats:
+def _features(nodes: Floats, servers: Floats, batch: Floats, offers: list[Offer], which: Rows) -> Floats:
     """Logarithms of nodes, servers, batch, price and hardware (m, d), each centred and of unit spread.
 
     Logarithms, because prices and sizes differ a thousand times. A fact that is not known (zero) takes the
@@ -151,6 +133,11 @@ class StudyView:
     probe_usd: Floats
     open: Mask  # neither tried nor under way, and no failure forbids it
 
+    @property
+    def runs(self) -> int:
+        """Probes made or under way."""
+        return len(self.study.trials) + len(self.study.pending)
+
     def training_seconds(self, speed: Floats) -> Floats:
         """Time of the whole training at these speeds."""
         return self.study.start_seconds + self.work / speed
@@ -163,9 +150,9 @@ class StudyView:
 def study_view(study: Study) -> StudyView:
     """The study's space with what each deployment would take."""
     table = table_of(study.space)
-    probe_seconds = _by_value(table.nodes, lambda nodes: study.probe_time.seconds(int(nodes)))
-    work = _by_value(table.batch, lambda batch: study.samples_at.get(int(batch), study.samples))
-    longer = _by_value(table.losses_per_hour, study.slowdown) * _by_value(
+    probe_seconds = per_value(table.nodes, lambda nodes: study.probe_time.seconds(int(nodes)))
+    work = per_value(table.batch, lambda batch: study.samples_at.get(int(batch), study.samples))
+    longer = per_value(table.losses_per_hour, study.slowdown) * per_value(
         table.lifetime_seconds, lambda seconds: study.slowdown(0.0, seconds)
     )
     is_open = ~excluded(table, exclusions(study))
@@ -185,9 +172,7 @@ def excluded(table: Table, rules: Exclusions) -> Mask:
     failing_types = [number for number, name in enumerate(table.kinds) if name in rules.failing_types]
     mask = np.isin(table.kind, failing_types)
     if rules.nodes_unshared:
-        mask |= np.array(
-            [rules.excludes_sharing(deployment) for deployment in table.deployments], dtype=bool
-        )
+        mask |= np.array([rules.excludes_sharing(deployment) for deployment in table.deployments], dtype=bool)
     for full in rules.out_of_memory:
         instance = full.offer.instance
         memory = device_memory_gib(instance)
@@ -205,19 +190,3 @@ def goal_values(goal: Goal, seconds: Floats, usd: Floats) -> Floats:
     if goal.aim is Aim.CHEAPEST:
         return usd
     return np.sqrt(seconds / 3600.0 * usd)
-
-
-def allowed(goal: Goal, seconds: Floats, usd: Floats) -> Mask:
-    """Goal.allows for columns."""
-    mask = np.ones(len(seconds), dtype=bool)
-    if goal.deadline_seconds is not None:
-        mask &= seconds <= goal.deadline_seconds
-    if goal.budget_usd is not None:
-        mask &= usd <= goal.budget_usd
-    return mask
-
-
-def _by_value(column: Floats, function: Callable[[float], float]) -> Floats:
-    """A function of few different values, asked once for each of them."""
-    values, which = np.unique(column, return_inverse=True)
-    return np.array([function(value) for value in values], dtype=float)[which]

@@ -17,6 +17,7 @@ from mlcd.core.study import Belief, Ledger, Study
 from mlcd.core.units import show_duration, show_usd
 from mlcd.errors import GoalUnreachableError
 from mlcd.forecast.training_forecast import forecast_belief
+from mlcd.search.limits import limit_names, limits_of
 from mlcd.search.trials import measured_trials
 
 MARGIN = 1.1  # beyond the slow end of the forecast: a search that goes on spends more, and wants to be sure
@@ -24,7 +25,7 @@ _DAYS_FROM = 48 * 3600.0  # longer ones are shown in days and hours
 
 
 @dataclass(frozen=True)
-class Way:
+class RaisedLimits:
     """A deployment with the limits to raise for it; None: that one need not be raised."""
 
     deployment: Deployment
@@ -55,12 +56,6 @@ def sentence(reason: str) -> str:
     return reason and f"{reason[0].upper()}{reason[1:].rstrip('.')}."
 
 
-def limit_names(goal: Goal) -> tuple[str, ...]:
-    """'deadline', 'budget', both or none."""
-    limits = (("deadline", goal.deadline_seconds), ("budget", goal.budget_usd))
-    return tuple(name for name, limit in limits if limit is not None)
-
-
 def _totals(
     study: Study, seen: Mapping[Deployment, Forecast], beliefs: Mapping[Deployment, Belief]
 ) -> dict[Deployment, Ledger]:
@@ -81,16 +76,16 @@ def _totals(
 
 
 def _blamed(goal: Goal, totals: Mapping[Deployment, Ledger]) -> tuple[str, ...]:
-    deadline, budget = _limits(goal)
+    deadline, budget = limits_of(goal)
     late = all(total.seconds > deadline for total in totals.values())
     dear = all(total.usd > budget for total in totals.values())
     alone = tuple(name for name, to_blame in (("deadline", late), ("budget", dear)) if to_blame)
     return alone if totals and alone else limit_names(goal)
 
 
-def _ways(goal: Goal, totals: Mapping[Deployment, Ledger]) -> list[Way]:
+def _ways(goal: Goal, totals: Mapping[Deployment, Ledger]) -> list[RaisedLimits]:
     """Raise the deadline alone, or the budget alone; both only where neither helps by itself."""
-    deadline, budget = _limits(goal)
+    deadline, budget = limits_of(goal)
     if any(goal.allows(total.seconds, total.usd) for total in totals.values()):
         return []
     cheap = [each for each, total in totals.items() if total.usd <= budget]
@@ -104,18 +99,13 @@ def _ways(goal: Goal, totals: Mapping[Deployment, Ledger]) -> list[Way]:
     return ways or [_raised(goal, totals, least)]
 
 
-def _raised(goal: Goal, totals: Mapping[Deployment, Ledger], deployment: Deployment) -> Way:
-    total, (deadline, budget) = totals[deployment], _limits(goal)
-    return Way(
+def _raised(goal: Goal, totals: Mapping[Deployment, Ledger], deployment: Deployment) -> RaisedLimits:
+    total, (deadline, budget) = totals[deployment], limits_of(goal)
+    return RaisedLimits(
         deployment,
         _round_seconds(MARGIN * total.seconds) if total.seconds > deadline else None,
         _round_usd(MARGIN * total.usd) if total.usd > budget else None,
     )
-
-
-def _limits(goal: Goal) -> tuple[float, float]:
-    deadline, budget = goal.deadline_seconds, goal.budget_usd
-    return inf if deadline is None else deadline, inf if budget is None else budget
 
 
 def _round_seconds(seconds: float) -> float:
@@ -131,7 +121,7 @@ def _round_usd(usd: float) -> float:
     return round(ceil(usd * scale) / scale, digits)
 
 
-def _in_words(way: Way, tried: bool) -> str:
+def _in_words(way: RaisedLimits, tried: bool) -> str:
     where = f"{way.deployment}" if tried else f"{way.deployment}, as far as can be told without trying it"
     needs = []
     if way.deadline_seconds is not None:

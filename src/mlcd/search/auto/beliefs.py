@@ -18,7 +18,8 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from mlcd.search.auto.features import Features, Floats, Ints, Rows, join
+from mlcd.search.arrays import Floats, Ints, Rows
+from mlcd.search.auto.features import Features, join
 from mlcd.search.auto.scaling_laws import Prior, Reference, covariances, law_means, reference_of, variances
 
 TYPICAL_ERROR = 0.02  # of a measurement of log throughput, where it says less or is yet to come

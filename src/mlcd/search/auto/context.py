@@ -17,10 +17,11 @@ import numpy as np
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Study
 from mlcd.core.trial import Measurement, Trial
+from mlcd.search.arrays import Floats, Mask
 from mlcd.search.auto.beliefs import TYPICAL_ERROR, Beliefs, Evidence, believe
 from mlcd.search.auto.costs import RISK_SD, Costs, costs_of
 from mlcd.search.auto.failures import chance_of_failure
-from mlcd.search.auto.features import Bools, Features, Floats, describe, join
+from mlcd.search.auto.features import Features, describe, join
 from mlcd.search.auto.scaling_laws import Prior, reference_of
 from mlcd.search.limits import PROBE_SURCHARGE, room_for_probes
 
@@ -37,9 +38,9 @@ class SearchContext:
     beliefs: Beliefs
     costs: Costs
     failing: Floats  # chance of failure: (N,)
-    measured: Bools
-    open: Bools
-    next: Bools
+    measured: Mask
+    open: Mask
+    next: Mask
 
 
 def make_context(study: Study, prior: Prior) -> SearchContext:
@@ -63,7 +64,7 @@ def beliefs_of_study(study: Study, prior: Prior) -> Beliefs:
     return believe(space, _evidence(study), _guess_level(costs_of(study, space), space), prior)
 
 
-def _mask(study: Study, space: Features, deployments: Iterable[Deployment]) -> Bools:
+def _mask(study: Study, space: Features, deployments: Iterable[Deployment]) -> Mask:
     """Where these deployments are in the space. By features first: to look up each of thousands takes longer."""
     mask = np.zeros(len(space), dtype=bool)
     for deployment in deployments:
@@ -106,16 +107,16 @@ def _guess_level(costs: Costs, space: Features) -> float:
     return float(np.log(np.median(costs.work) / max(seconds, 1.0)) - large)
 
 
-def _cheap(open_: Bools, costs: Costs) -> Bools:
+def _cheap(open_: Mask, costs: Costs) -> Mask:
     """The cheap part of what is open: nothing is known of the job yet, so the first probe costs little."""
     if not open_.any():
         return open_
     price = costs.probe_value()
-    cheap: Bools = open_ & (price <= np.quantile(price[open_], _FIRST_SHARE))
+    cheap: Mask = open_ & (price <= np.quantile(price[open_], _FIRST_SHARE))
     return cheap
 
 
-def _keeps_reserve(context: SearchContext) -> Bools:
+def _keeps_reserve(context: SearchContext) -> Mask:
     """Which probes leave the training on some measured deployment within both limits: (N,).
 
     It need not be the best one: `value` weighs whether a probe is worth losing that.
@@ -127,7 +128,7 @@ def _keeps_reserve(context: SearchContext) -> Bools:
     reserves = _reserves(context) or [(0.0, 0.0)]
     seconds, usd = (PROBE_SURCHARGE * each for each in (costs.probe_seconds, costs.probe_usd))
     kept = [(seconds <= free.seconds - held[0]) & (usd <= free.usd - held[1]) for held in reserves]
-    some: Bools = np.any(kept, axis=0)
+    some: Mask = np.any(kept, axis=0)
     return some
 
 

@@ -11,15 +11,16 @@ Glossary (N deployments):
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
 
-from mlcd.core.goal import Aim, Goal
+from mlcd.core.goal import Goal
 from mlcd.core.study import Ledger, Study
-from mlcd.search.auto.features import Features, Floats, Rows
+from mlcd.search.arrays import Floats, Rows, per_value
+from mlcd.search.auto.features import Features
+from mlcd.search.table import goal_values
 
 RISK = 3e-3  # ε: accepted for breaking a limit with the final choice
 RISK_SD = float(-ndtri(RISK))  # that risk in standard deviations
@@ -57,24 +58,12 @@ class Costs:
     def value(self, seconds_of_training: Floats) -> Floats:
         """The goal's unit for the whole job: hours, dollars, or the root of their product. (…, N)."""
         training = self.start_seconds + seconds_of_training
-        hours = (self.spent.seconds + training) / 3600.0
         usd = self.spent.usd + self.usd * np.maximum(training, self.least_seconds) / 3600.0
-        if self.goal.aim is Aim.FASTEST:
-            return hours
-        if self.goal.aim is Aim.CHEAPEST:
-            return usd
-        balanced: Floats = np.sqrt(hours * usd)
-        return balanced
+        return goal_values(self.goal, self.spent.seconds + training, usd)
 
     def probe_value(self) -> Floats:
         """About what a probe itself adds to the value: (N,)."""
-        hours = self.probe_seconds / 3600.0
-        if self.goal.aim is Aim.FASTEST:
-            return hours
-        if self.goal.aim is Aim.CHEAPEST:
-            return self.probe_usd
-        balanced: Floats = np.sqrt(hours * self.probe_usd)
-        return balanced
+        return goal_values(self.goal, self.probe_seconds, self.probe_usd)
 
     def required(self) -> Floats:
         """Log throughput that the training needs to keep the limits: (N,)."""
@@ -100,7 +89,7 @@ class Costs:
 def costs_of(study: Study, space: Features) -> Costs:
     """The costs of a study; its pending probes count as spent."""
     usd = space.usd * space.nodes + np.where(space.nodes > 1, space.store_usd, 0.0)
-    seconds = _per_value(space.nodes, lambda nodes: study.probe_time.seconds(int(nodes)))
+    seconds = per_value(space.nodes, lambda nodes: study.probe_time.seconds(int(nodes)))
     waiting = max((study.probe_seconds(each) for each in study.pending), default=0.0)
     committed = sum(study.probe_usd(each) for each in study.pending)
     return Costs(
@@ -119,14 +108,8 @@ def costs_of(study: Study, space: Features) -> Costs:
 def _work(study: Study, space: Features) -> Floats:
     """Samples to train, as many times as losses and restarts make of them."""
     # No batch size reads as a batch of one, for which no number of samples is known either.
-    samples = _per_value(
+    samples = per_value(
         space.log_batch, lambda batch: study.samples_at.get(round(np.exp(batch)), study.samples)
     )
-    restarts = _per_value(space.lifetime, lambda seconds: study.slowdown(0.0, seconds))
-    return samples * _per_value(space.losses, study.slowdown) * restarts
-
-
-def _per_value(values: Floats, function: Callable[[float], float]) -> Floats:
-    """The function of each value, called once for each distinct one."""
-    distinct, places = np.unique(values, return_inverse=True)
-    return np.array([function(float(each)) for each in distinct])[places]
+    restarts = per_value(space.lifetime, lambda seconds: study.slowdown(0.0, seconds))
+    return samples * per_value(space.losses, study.slowdown) * restarts

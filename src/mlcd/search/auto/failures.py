@@ -17,7 +17,8 @@ import numpy as np
 
 from mlcd.core.study import Study
 from mlcd.core.trial import FailureKind, Trial
-from mlcd.search.auto.features import Features, Floats, Rows, describe
+from mlcd.search.arrays import Floats, Rows
+from mlcd.search.auto.features import Features, describe
 from mlcd.search.trials import exclusions
 
 _DOUBT = 0.01

@@ -15,8 +15,8 @@ from functools import cache
 
 import numpy as np
 
+from mlcd.search.arrays import Floats, Mask
 from mlcd.search.auto.beliefs import Beliefs
-from mlcd.search.auto.features import Bools, Floats
 from mlcd.search.auto.outcomes import Choices
 
 _SAMPLES = 256  # of each hypothesis
@@ -37,7 +37,7 @@ def chance_to_keep_limits(beliefs: Beliefs, choices: Choices) -> float:
     for group, covariance in enumerate(covariances):
         shift = _normal(len(covariance)) @ (_WIDER * _root(covariance).T)  # (samples, rows)
         for number in np.flatnonzero(choices.group == group):
-            kept: Bools = (choices.means[number, rows] + shift >= required) & runs
+            kept: Mask = (choices.means[number, rows] + shift >= required) & runs
             shares[number] = kept.any(axis=1).mean()
     return float(choices.weights @ shares)
 

@@ -26,14 +26,9 @@ from dataclasses import dataclass, fields
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 
 from mlcd.core.machines import Deployment, Offer
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.intp]
+from mlcd.search.arrays import Floats, Ints, Rows, distinct_offers
 
 _SIZE = re.compile(r"(nano|micro|small|medium|\d*x?large|metal|\d+(x|g|xl|gb)?)$")
 _COUNT = re.compile(r"x\d+$")  # of the devices in one node: a100x4
@@ -70,7 +65,7 @@ class Features:
 
 def describe(deployments: Sequence[Deployment], study_id: int = 0) -> Features:
     """The features of all deployments; an offer is read once however often it is used."""
-    offers, rows = _distinct_offers(deployments)
+    offers, rows = distinct_offers(deployments)
     nodes = np.array([each.nodes for each in deployments], dtype=float)
     servers = np.array([each.servers for each in deployments], dtype=float)
     batch = np.array([each.batch_size or 1 for each in deployments], dtype=float)
@@ -99,20 +94,6 @@ def join(parts: Sequence[Features]) -> Features:
     return Features(
         *(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Features))
     )
-
-
-def _distinct_offers(deployments: Sequence[Deployment]) -> tuple[list[Offer], Rows]:
-    """The offers, and which of them each deployment uses. By identity: comparing them all takes too long."""
-    places: dict[int, int] = {}
-    offers: list[Offer] = []
-    rows = []
-    for deployment in deployments:
-        place = places.get(id(deployment.offer))
-        if place is None:
-            place = places[id(deployment.offer)] = len(offers)
-            offers.append(deployment.offer)
-        rows.append(place)
-    return offers, np.array(rows, dtype=np.intp)
 
 
 def family(offer: Offer) -> str:

@@ -19,11 +19,11 @@ import numpy as np
 from scipy.special import ndtr
 
 from mlcd.core.study import Ledger
+from mlcd.search.arrays import Floats, Ints, Mask, Rows
 from mlcd.search.auto.beliefs import TYPICAL_ERROR
 from mlcd.search.auto.context import SearchContext
 from mlcd.search.auto.costs import RISK, RISK_SD, Costs
 from mlcd.search.auto.failures import raise_for_memory
-from mlcd.search.auto.features import Bools, Floats, Ints, Rows
 
 MARGIN = RISK_SD * TYPICAL_ERROR  # kept from a limit for the noise of one measurement
 SURPRISE_CHANCE = 0.02  # that a deployment is an exception to every law …
@@ -44,8 +44,8 @@ class Choices:
     variances: Floats  # (G, J)
     costs: Costs  # of the J
     failing: Floats  # (J,)
-    measured: Bools  # (J,)
-    open: Bools  # (J,): may be tried
+    measured: Mask  # (J,)
+    open: Mask  # (J,): may be tried
 
 
 def choices_of(context: SearchContext, rows: Rows) -> Choices:
@@ -141,7 +141,7 @@ class Evaluation:
     value: Floats  # (J,)
     chance: Floats  # (J,)
     sd: Floats  # (J,)
-    allowed: Bools  # (J,)
+    allowed: Mask  # (J,)
     nothing: float  # the value of having nothing that keeps the limits
 
     @property

@@ -10,6 +10,7 @@ from mlcd.search.limits import (
     PROBE_SURCHARGE,
     best_feasible,
     expected_total,
+    limit_names,
     room_for_probes,
     surely_feasible,
 )
@@ -44,13 +45,13 @@ def nothing_to_try(study: Study) -> str:
         return f"{_so_far(study)} that is all that was allowed"
     if len(study.tried) >= len(study.space):
         return f"{_so_far(study)} nothing is left to try"
-    return f"{_so_far(study)} another one could break the {_tight_names(study) or limit_names(study)}"
+    return f"{_so_far(study)} another one could break the {_tight_names(study) or _limit_names(study)}"
 
 
 def nothing_works(study: Study) -> str:
     """When whatever was tried failed, or nothing could be tried."""
     if not study.trials:
-        return f"not one deployment can be tried within the {limit_names(study)}"
+        return f"not one deployment can be tried within the {_limit_names(study)}"
     return f"all {len(study.trials)} deployments that were tried failed, so the others most likely would"
 
 
@@ -62,13 +63,6 @@ def waiting(study: Study) -> str:
 def out_of_reach(study: Study, small: float) -> str:
     """When hardly any deployment has a chance to keep the limits."""
     return f"{_so_far(study)} the chance that another one can is below {small:.0%}"
-
-
-def limit_names(study: Study) -> str:
-    """'deadline', 'budget', or both."""
-    goal = study.goal
-    limits = (("deadline", goal.deadline_seconds), ("budget", goal.budget_usd))
-    return " and the ".join(name for name, limit in limits if limit is not None)
 
 
 def show_in_goal(study: Study, seconds: float, usd: float) -> str:
@@ -83,6 +77,10 @@ def show_in_goal(study: Study, seconds: float, usd: float) -> str:
 def show_share(share: float) -> str:
     """'less than 0.1 % of the total' or '1.2 % of the total'."""
     return f"{share:.1%} of the total" if share >= 0.001 else "less than 0.1% of the total"
+
+
+def _limit_names(study: Study) -> str:
+    return " and the ".join(limit_names(study.goal))
 
 
 def _tight_names(study: Study) -> str:

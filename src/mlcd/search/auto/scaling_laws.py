@@ -25,7 +25,8 @@ from functools import cache
 
 import numpy as np
 
-from mlcd.search.auto.features import Bools, Features, Floats, Ints, Rows, join
+from mlcd.search.arrays import Floats, Ints, Mask, Rows
+from mlcd.search.auto.features import Features, join
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,6 @@ def variances(a: Features, reference: Reference, prior: Prior) -> Floats:
     return np.array([smooth + roughness**2 * rough for roughness in prior.roughnesses])
 
 
-def _equal(a: Rows | Floats, b: Rows | Floats) -> Bools:
-    same: Bools = np.equal.outer(a, b)
+def _equal(a: Rows | Floats, b: Rows | Floats) -> Mask:
+    same: Mask = np.equal.outer(a, b)
     return same

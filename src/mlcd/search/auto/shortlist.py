@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
+from mlcd.search.arrays import Floats, Mask, Rows
 from mlcd.search.auto.beliefs import TYPICAL_ERROR, Beliefs
 from mlcd.search.auto.context import SearchContext
 from mlcd.search.auto.costs import Costs
-from mlcd.search.auto.features import Bools, Floats, Rows
 from mlcd.search.auto.outcomes import NOTHING
 
 _CHOICES = 48  # deployments that may be chosen
@@ -70,7 +70,7 @@ def _odds(beliefs: Beliefs, costs: Costs) -> Floats:
     return (mean - costs.required()) / sd
 
 
-def _candidates(hoped: Floats, costs: Costs, beliefs: Beliefs, open_: Bools) -> Rows:
+def _candidates(hoped: Floats, costs: Costs, beliefs: Beliefs, open_: Mask) -> Rows:
     """All open rows, or the most hopeful of them and the cheapest probe of each of their types."""
     rows = np.flatnonzero(open_)
     if len(rows) <= _CANDIDATES:

@@ -9,21 +9,21 @@ study ─▶ context: beliefs and costs of every deployment
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import inf
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
+from mlcd.search.arrays import Floats, Mask, Rows
 from mlcd.search.auto import reasons
 from mlcd.search.auto.context import SearchContext, beliefs_of_study, make_context
 from mlcd.search.auto.feasibility import chance_to_keep_limits
-from mlcd.search.auto.features import Bools, Floats, Rows
 from mlcd.search.auto.outcomes import SURPRISE, Choices, Evaluation, choices_of, evaluate
 from mlcd.search.auto.scaling_laws import Prior
 from mlcd.search.auto.shortlist import Shortlist, shortlist
 from mlcd.search.auto.value import gains
+from mlcd.search.limits import limits_of
 
 _GIVE_UP_FAILING = 0.9  # where nothing has ever run: give up above this chance of failure everywhere
 _SMALL_CHANCE = 0.02  # refuse the goal below this chance that any deployment keeps the limits …
@@ -110,7 +110,7 @@ def _largest(context: SearchContext) -> Deployment | None:
     No law foresees a jump in speed, such as the one where the memory is at last enough. Large deployments show it.
     """
     study, costs = context.study, context.costs
-    seconds, usd = (inf if limit is None else limit for limit in study.goal.limits)
+    seconds, usd = limits_of(study.goal)
     little = (costs.probe_seconds <= _SMALL_PART * seconds) & (costs.probe_usd <= _SMALL_PART * usd)
     if not (context.open & little).any() or not study.probes_left:
         return None
@@ -158,5 +158,5 @@ def _choice(choices: Choices, now: Evaluation) -> int | None:
     return int(choices.rows[surest]) if likely else None
 
 
-def _least_where(scores: Floats, mask: Bools) -> int:
+def _least_where(scores: Floats, mask: Mask) -> int:
     return int(np.argmin(np.where(mask, scores, np.inf)))

@@ -18,9 +18,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import ndtr
 
+from mlcd.search.arrays import Floats, Mask, Rows
 from mlcd.search.auto.beliefs import TYPICAL_ERROR
 from mlcd.search.auto.costs import RISK, Costs
-from mlcd.search.auto.features import Bools, Floats, Rows
 from mlcd.search.auto.outcomes import (
     MARGIN,
     SURPRISE,
@@ -99,7 +99,7 @@ def _value_after(choices: Choices, now: Evaluation, covariance: Floats, probe: i
 
 
 def _stop_or_probe_again(
-    choices: Choices, after: Outcomes, paid: Costs, carried: Floats, measured: Bools, nothing: float
+    choices: Choices, after: Outcomes, paid: Costs, carried: Floats, measured: Mask, nothing: float
 ) -> Floats:
     """The better of ending the search and trying one more deployment, after each outcome: (Q,)."""
     value = after.value(paid, paid.work * carried)
