@@ -38,7 +38,7 @@ def test_twice_as_fast_names_the_cheapest_that_gets_there() -> None:
     assert twice.startswith("Twice as fast (20m 22s) would take 6 × p3.2xlarge")
     assert twice.endswith("(believed, not measured).")
     assert half.startswith(
-        "Half as dear ($4.15): nothing in this space gets there; the nearest is 6 × p3.2xlarge"
+        "Half as expensive ($4.15): nothing in this space gets there; the nearest is 6 × p3.2xlarge"
     )
 
 

@@ -89,7 +89,7 @@ def _offers(row: Mapping[str, str], cloud: str, source: str, written: str, where
         prices = {False: float(row.get("usd_per_hour", 0)), True: float(row.get("spot_usd_per_hour", 0))}
         priced_at = date.fromisoformat(row.get("priced_at", written)[:10]).isoformat()
     except ValueError as error:
-        raise UserError(f"{where}: {error}.", "Mend the price list.") from error
+        raise UserError(f"{where}: {error}.", "Fix the price list.") from error
     for spot, usd in prices.items():
         if instance.name and usd > 0:
             yield Offer(

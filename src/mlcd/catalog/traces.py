@@ -10,21 +10,18 @@ Any column but those in REQUIRED may be missing, and a deployment may have been 
 
 from __future__ import annotations
 
-import csv
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
+from mlcd.catalog.csv_rows import CsvRow, count, positive, read_columns, read_rows
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.errors import NotFoundError, UserError, did_you_mean
 
 REQUIRED = ("workload", "instance", "nodes", "throughput", "usd_per_node_hour", "status")
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -114,6 +111,8 @@ def find_workload(path: Path, name: str = "") -> Workload:
 
 def read_workloads(path: Path) -> tuple[Workload, ...]:
     """All workloads of a trace, or of all traces in a folder; its CSV files with other columns are skipped."""
+    if not path.exists():
+        raise NotFoundError(f"There is no trace at {path}.")
     if path.is_dir():
         files = [file for file in sorted(path.glob("*.csv")) if not _missing_columns(file)]
         if not files:
@@ -131,87 +130,33 @@ def read_workloads(path: Path) -> tuple[Workload, ...]:
 
 def _read_file(file: Path) -> tuple[Workload, ...]:
     rows: dict[str, list[Recording]] = defaultdict(list)
-    for recording in _read_recordings(file):
+    for recording in map(_recording, read_rows(file)):
         rows[recording.workload].append(recording)
     if not rows:
         raise UserError(f"{file} has no rows.")
     return tuple(Workload(name, file.stem, tuple(recordings)) for name, recordings in rows.items())
 
 
-def _read_recordings(file: Path) -> Iterator[Recording]:
-    lines = _read_lines(file)
-    _, header = next(lines)
-    columns = [cell.strip() for cell in header]
-    for line, cells in lines:
-        if not any(cell.strip() for cell in cells):
-            continue
-        if len(cells) > len(columns):
-            raise UserError(f"{file}, line {line}: {len(cells)} cells under {len(columns)} columns.")
-        yield _recording(_Row(file, line, dict(zip(columns, map(str.strip, cells), strict=False))))
-
-
-def _recording(row: _Row) -> Recording:
+def _recording(row: CsvRow) -> Recording:
     ok = row.need("status", _status)
     return Recording(
         workload=row.need("workload", str),
         instance=row.need("instance", str),
-        nodes=row.need("nodes", _count),
-        batch=row.get("batch", _count),
+        nodes=row.need("nodes", count),
+        batch=row.get("batch", count),
         # What a failed run was seen to do before it failed says nothing of the job.
-        throughput=row.need("throughput", _positive) if ok else None,
-        samples=row.get("samples", _positive),
-        usd_per_node_hour=row.need("usd_per_node_hour", _positive),
+        throughput=row.need("throughput", positive) if ok else None,
+        samples=row.get("samples", positive),
+        usd_per_node_hour=row.need("usd_per_node_hour", positive),
         ok=ok,
         gpus_per_node=row.get("gpus_per_node", _count_or_zero),
-        vcpus_per_node=row.get("vcpus_per_node", _positive),
+        vcpus_per_node=row.get("vcpus_per_node", positive),
         origin=row.get("origin", str) or "",
     )
 
 
-@dataclass(frozen=True)
-class _Row:
-    """The cells of one line by column, read with errors that say where they are."""
-
-    file: Path
-    line: int
-    cells: dict[str, str]
-
-    def need(self, column: str, read: Callable[[str], T]) -> T:
-        value = self.get(column, read)
-        if value is None:
-            raise UserError(f"{self.file}, line {self.line}, column '{column}': the cell is blank.")
-        return value
-
-    def get(self, column: str, read: Callable[[str], T]) -> T | None:
-        text = self.cells.get(column, "")
-        if not text:
-            return None
-        try:
-            return read(text)
-        except ValueError as error:
-            where = f"{self.file}, line {self.line}, column '{column}'"
-            raise UserError(f"{where}: '{text}' is not {error}.") from error
-
-
-def _positive(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        raise ValueError("a number") from None
-    if not 0 < number < math.inf:
-        raise ValueError("a number greater than zero")
-    return number
-
-
-def _count(text: str) -> int:
-    number = _positive(text)
-    if not number.is_integer():
-        raise ValueError("a whole number")
-    return int(number)
-
-
 def _count_or_zero(text: str) -> int:
-    return 0 if text in ("0", "0.0") else _count(text)
+    return 0 if text in ("0", "0.0") else count(text)
 
 
 def _status(text: str) -> bool:
@@ -221,21 +166,8 @@ def _status(text: str) -> bool:
 
 
 def _missing_columns(file: Path) -> list[str]:
-    _, header = next(_read_lines(file), (1, []))
-    return [column for column in REQUIRED if column not in {cell.strip() for cell in header}]
-
-
-def _read_lines(file: Path) -> Iterator[tuple[int, list[str]]]:
-    """The lines of a CSV file with their numbers."""
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as text:
-            reader = csv.reader(text)
-            for cells in reader:
-                yield reader.line_num, cells
-    except FileNotFoundError as error:
-        raise NotFoundError(f"There is no trace at {file}.") from error
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{file} cannot be read as CSV: {error}.") from error
+    columns = read_columns(file)
+    return [column for column in REQUIRED if column not in columns]
 
 
 def _offers(recordings: Iterable[Recording]) -> dict[tuple[str, float], Offer]:

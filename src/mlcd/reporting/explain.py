@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from mlcd.core.goal import Goal
 from mlcd.core.plan import Plan
@@ -19,7 +20,7 @@ from mlcd.reporting.training_estimates import (
     training_estimates,
 )
 
-_MOST_REJECTED = 8  # told one by one; the rest is counted
+_MOST_REJECTED = 8  # listed one by one; the rest is counted
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,11 @@ def explain(story: JobStory) -> tuple[Passage, ...]:
     best, plan = chosen(story), story.view.record.plan
     if best is None or plan is None:
         return (Passage("No deployment is chosen", _no_plan(story.view)),)
-    known = training_estimates(story)
     passages = (
         Passage("Why this deployment", _why(plan, story.view)),
-        Passage("What was known or learnt of the job", _learnt(story)),
+        Passage("What earlier jobs told", _learnt(story)),
         Passage("What was not taken, and why", _rejected(story, best)),
-        Passage("What better would take", (_twice_as_fast(best, known), _half_as_dear(best, known))),
+        Passage("What better would take", _improvements(best, training_estimates(story))),
     )
     return tuple(passage for passage in passages if passage.sentences)
 
@@ -65,7 +65,7 @@ def _why(plan: Plan, view: JobView) -> tuple[str, ...]:
 
 
 def _learnt(story: JobStory) -> tuple[str, ...]:
-    """From which earlier jobs something was taken over, how alike they are, and what the work is taken to be."""
+    """What was reused of earlier jobs, how similar they are, and how many samples the job is expected to need."""
     return tuple(f"{event.message}." for event in story.events if event.kind == "learn")
 
 
@@ -127,39 +127,27 @@ def _untried(story: JobStory) -> tuple[str, ...]:
     )
 
 
-def _twice_as_fast(best: TrainingEstimate, known: Iterable[TrainingEstimate]) -> str:
-    """The cheapest deployment that takes half the time, or how near anything comes."""
-    known = tuple(known)
-    return _improvement(
-        title=f"Twice as fast ({show_duration(best.seconds / 2)})",
-        enough=[one for one in known if one.seconds <= best.seconds / 2],
-        prefer=lambda one: one.usd,
-        nearest=min(known, key=lambda one: one.seconds, default=None),
-        best=best,
-    )
-
-
-def _half_as_dear(best: TrainingEstimate, known: Iterable[TrainingEstimate]) -> str:
-    """The fastest deployment that costs half, or how near anything comes."""
-    known = tuple(known)
-    return _improvement(
-        title=f"Half as dear ({show_usd(best.usd / 2)})",
-        enough=[one for one in known if one.usd <= best.usd / 2],
-        prefer=lambda one: one.seconds,
-        nearest=min(known, key=lambda one: one.usd, default=None),
-        best=best,
+def _improvements(best: TrainingEstimate, known: Sequence[TrainingEstimate]) -> tuple[str, str]:
+    faster = f"Twice as fast ({show_duration(best.seconds / 2)})"
+    cheaper = f"Half as expensive ({show_usd(best.usd / 2)})"
+    return (
+        _improvement(faster, attrgetter("seconds"), attrgetter("usd"), best, known),
+        _improvement(cheaper, attrgetter("usd"), attrgetter("seconds"), best, known),
     )
 
 
 def _improvement(
     title: str,
-    enough: list[TrainingEstimate],
+    share: Callable[[TrainingEstimate], float],
     prefer: Callable[[TrainingEstimate], float],
-    nearest: TrainingEstimate | None,
     best: TrainingEstimate,
+    known: Sequence[TrainingEstimate],
 ) -> str:
+    """The best of those that take half of what the choice takes, or how near anything comes."""
+    enough = [one for one in known if share(one) <= share(best) / 2]
     if enough:
         return f"{title} would take {_described(min(enough, key=prefer))}."
+    nearest = min(known, key=share, default=None)
     if nearest is None or nearest.deployment == best.deployment:
         return f"{title}: nothing else in this space comes nearer than the choice."
     return f"{title}: nothing in this space gets there; the nearest is {_described(nearest)}."

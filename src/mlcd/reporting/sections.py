@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from mlcd.core.job import Job
 from mlcd.core.run import JobState
 from mlcd.core.study import Ledger
+from mlcd.core.trial import Trial
 from mlcd.core.units import show_duration, show_rate, show_usd
 from mlcd.core.view import JobStory, JobView
 from mlcd.reporting.explain import explain
@@ -30,44 +31,42 @@ def trials_section(story: JobStory) -> Html:
     if not view.trials:
         return Html("")
     plan = view.record.plan
-    head = ("", "deployment", "samples/s", "95 %", "tried for", "cost", "training", "its cost")
     rows = []
     for number, trial in enumerate(view.trials, start=1):
         taken = plan is not None and trial.deployment == plan.deployment
         estimate = estimate_of_trial(view, trial)
-        seen = trial.measurement
-        cells = (
-            number,
-            f"{trial.deployment}{' ★' if taken else ''}",
-            show_rate(seen.samples_per_second) if seen else (trial.failure.reason if trial.failure else ""),
-            f"{show_rate(seen.low)} – {show_rate(seen.high)}" if seen else "",
-            show_duration(trial.seconds),
-            show_usd(trial.usd),
-            show_duration(estimate.seconds) if estimate else "",
-            show_usd(estimate.usd) if estimate else "",
-        )
-        rows.append(Row("chosen" if taken else "failed" if trial.failure else "", *cells))
-    return table(head, rows, numbers=(0, 2, 3, 4, 5, 6, 7))
+        expected = (show_duration(estimate.seconds), show_usd(estimate.usd)) if estimate else ("", "")
+        took = (show_duration(trial.seconds), show_usd(trial.usd))
+        name = f"{trial.deployment}{' ★' if taken else ''}"
+        kind = "chosen" if taken else "failed" if trial.failure else ""
+        rows.append(Row(kind, number, name, *_rate_and_band(trial), *took, *expected))
+    return table((*_TRIAL_COLUMNS, "training", "its cost"), rows, numbers=(0, 2, 3, 4, 5, 6, 7))
 
 
 def later_trials_section(story: JobStory) -> Html:
-    """What was tried when the job had changed; the first line is what it ran at by then."""
+    """What was tried in replanning; the first line is the speed at which the job ran then."""
     trials = story.view.later_trials
     if not trials:
         return Html("")
-    head = ("", "deployment", "samples/s", "95 %", "tried for", "cost")
     rows = []
     for number, trial in enumerate(trials, start=len(story.view.trials) + 1):
-        seen = trial.measurement
-        rate = show_rate(seen.samples_per_second) if seen else (trial.failure.reason if trial.failure else "")
         took = (
             (show_duration(trial.seconds), show_usd(trial.usd)) if trial.seconds else ("while training", "")
         )
-        band = f"{show_rate(seen.low)} – {show_rate(seen.high)}" if seen else ""
-        rows.append(Row("failed" if trial.failure else "", number, trial.deployment, rate, band, *took))
-    return join(
-        (tag("h3", "Replanned, when the job had changed"), table(head, rows, numbers=(0, 2, 3, 4, 5)))
-    )
+        cells = (number, trial.deployment, *_rate_and_band(trial), *took)
+        rows.append(Row("failed" if trial.failure else "", *cells))
+    title = tag("h3", "Replanned, when the job had changed")
+    return join((title, table(_TRIAL_COLUMNS, rows, numbers=(0, 2, 3, 4, 5))))
+
+
+_TRIAL_COLUMNS = ("", "deployment", "samples/s", "95 %", "tried for", "cost")
+
+
+def _rate_and_band(trial: Trial) -> tuple[str, str]:
+    seen = trial.measurement
+    if seen is None:
+        return trial.failure.reason if trial.failure else "", ""
+    return show_rate(seen.samples_per_second), f"{show_rate(seen.low)} – {show_rate(seen.high)}"
 
 
 def bill_section(story: JobStory) -> Html:
@@ -183,7 +182,7 @@ def events_section(story: JobStory) -> Html:
 
 
 def facts_section(story: JobStory, version: str) -> Html:
-    """The job and its surroundings. Values of environment variables are not shown."""
+    """The job and where it ran. Values of environment variables are not shown."""
     record = story.view.record
     facts = {
         "job": record.id,
