@@ -20,10 +20,10 @@ from mlcd.core.run import JobState
 from mlcd.core.scripts import missing_script
 from mlcd.core.view import Check
 from mlcd.engine.context import job_folder, work_of
-from mlcd.engine.searchers import searcher_for
 from mlcd.engine.secrets import keep_secrets
 from mlcd.engine.spaces import space_on
 from mlcd.errors import InvalidJobError, MlcdError, NotFoundError
+from mlcd.search.options import searcher_for
 from mlcd.settings import Settings
 from mlcd.store import Store
 
@@ -165,14 +165,7 @@ def _check_names(job: Job, cloud: str | None) -> None:
         raise InvalidJobError(
             f"The platform '{job.platform}' has no topology '{job.topology}'.", "Leave it out.", "topology"
         )
-    try:
-        searcher_for(job)
-    except (TypeError, ValueError) as error:
-        raise InvalidJobError(
-            f"Strategy '{job.search.strategy}' does not take these options: {error}.",
-            "Fix `search.options`.",
-            "search.options",
-        ) from error
+    searcher_for(job)
 
 
 def _check_script(job: Job) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ from mlcd.engine.context import JobContext, goal_of
 from mlcd.engine.earlier_jobs import learn_from_earlier
 from mlcd.engine.ledger import recent_speed
 from mlcd.engine.replan import worth_replanning
-from mlcd.engine.searchers import searcher_for
 from mlcd.engine.spaces import space_of
 from mlcd.engine.study import study_of
 from mlcd.engine.tasks import carried_samples
@@ -28,6 +27,7 @@ from mlcd.forecast.observed_conditions import Steady, steady_conditions
 from mlcd.forecast.observed_noise import noise_now
 from mlcd.forecast.throughput import first_step_seconds, throughput_after
 from mlcd.search.base import Searcher
+from mlcd.search.options import searcher_for
 from mlcd.search.trials import failed_trials, measured_trials
 
 CONSIDER_SECONDS = 5.0  # how often a change of course is considered

@@ -24,12 +24,12 @@ from mlcd.engine.failures import (
 from mlcd.engine.models import expected_samples, report_samples
 from mlcd.engine.probe import Probe
 from mlcd.engine.programs import digest_of
-from mlcd.engine.searchers import searcher_for
 from mlcd.engine.spaces import space_of, space_on
 from mlcd.engine.stop import StopAskedError
 from mlcd.engine.study import study_of
 from mlcd.search.base import Searcher
 from mlcd.search.choose import best_feasible, make_plan
+from mlcd.search.options import searcher_for
 from mlcd.search.trials import measured_trials
 
 

@@ -16,11 +16,11 @@ from mlcd.core.view import JobStory, JobView
 from mlcd.engine.context import JobContext, goal_of, job_folder
 from mlcd.engine.control import alive
 from mlcd.engine.deliver import model_folder
-from mlcd.engine.searchers import searcher_for
 from mlcd.engine.secrets import read_secrets, redact
 from mlcd.engine.spaces import space_of
 from mlcd.engine.study import learnt_start, study_of
 from mlcd.engine.tasks import checkpoint_folder, task_folder
+from mlcd.search.options import searcher_for
 from mlcd.settings import Settings
 from mlcd.store import Store
 from mlcd.worker.checkpoints import complete_checkpoints

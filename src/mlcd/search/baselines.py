@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from mlcd.search.table import study_view
 class RandomSearch:
     """k deployments drawn by the study's seed, then the best of them."""
 
-    k: int = 10
+    k: Annotated[int, "how many deployments are tried"] = 10
 
     def suggest(self, study: Study) -> Deployment | Stop:
         """The next one drawn, or the best measured after k trials."""
@@ -38,7 +39,7 @@ class RandomSearch:
 class ExhaustiveSearch:
     """Every deployment once, in the order of the space, then the best of all."""
 
-    nodes: Sequence[int] = ()  # only these numbers of nodes; empty: all
+    nodes: Annotated[Sequence[int], "try only these numbers of nodes; empty: all"] = ()
 
     def suggest(self, study: Study) -> Deployment | Stop:
         """The first one not tried, or the best measured when nothing is left."""

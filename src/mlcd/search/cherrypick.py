@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Stop
 from mlcd.search.arrays import Floats
 from mlcd.search.candidates import types_over_prices
-from mlcd.search.convbo import Conventional, best_by_training
+from mlcd.search.convbo import Complies, Conventional, InitialPoints, Threshold, best_by_training
 from mlcd.search.limits import limits_of
 from mlcd.search.speed_model import (
     Speeds,
@@ -33,9 +34,9 @@ from mlcd.search.table import StudyView
 class CherryPick(Conventional):
     """Constrained Bayesian optimisation with quasi-random start points."""
 
-    initial_points: int = 3
-    fewest_runs: int = 6
-    threshold: float = 0.10
+    initial_points: InitialPoints = 3
+    threshold: Threshold = 0.10
+    fewest_runs: Annotated[int, "never stop before this many deployments were tried"] = 6
 
     def _next(self, view: StudyView) -> Deployment | Stop:
         speeds = expect_speeds(view)
@@ -48,7 +49,7 @@ class CherryPick(Conventional):
 class CPImprd(CherryPick):
     """CherryPick made budget-aware: the paper's CP_imprd."""
 
-    complies: bool = True
+    complies: Complies = True
 
 
 def quasi_random_open(view: StudyView, number: int) -> Deployment:

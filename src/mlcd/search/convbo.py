@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -24,14 +25,18 @@ from mlcd.search.limits import best_feasible, nearest, room_for_probes
 from mlcd.search.speed_model import expect_speeds, expect_trainings, expected_improvement, speed_beliefs
 from mlcd.search.table import StudyView, study_view
 
+Complies = Annotated[bool, "stop in time to keep the limits"]
+InitialPoints = Annotated[int, "deployments that are tried before the model is used"]
+Threshold = Annotated[float, "stop when the expected improvement is a smaller share of the best value"]
+
 
 @dataclass(frozen=True)
 class Conventional(ABC):
     """What conventional searches share: they probe until they see no improvement, whatever it costs to look."""
 
-    complies: bool = False  # stop in time to keep the limits
-    initial_points: int = 2  # "a few (e.g., two)"
-    threshold: float = 0.05  # of the best value: less expected improvement than that is not worth a probe
+    complies: Complies = False
+    initial_points: InitialPoints = 2  # "a few (e.g., two)"
+    threshold: Threshold = 0.05
 
     def suggest(self, study: Study) -> Deployment | Stop:
         """What this search would look at next, or the best measured."""
@@ -71,7 +76,7 @@ class Conventional(ABC):
 class ConvBO(Conventional):
     """Conventional Bayesian optimisation, blind to what looking costs."""
 
-    logs: bool = False  # model logarithms and hardware facts, as our other strategies do; not conventional
+    logs: Annotated[bool, "model logarithms and hardware facts, as the other strategies do"] = False
 
     def _next(self, view: StudyView) -> Deployment | Stop:
         best = best_by_training(view.study)
@@ -86,7 +91,7 @@ class ConvBO(Conventional):
 class BOImprd(ConvBO):
     """ConvBO made budget-aware: the paper's BO_imprd."""
 
-    complies: bool = True
+    complies: Complies = True
 
 
 def _improvement(view: StudyView, best: Trial) -> Floats:

@@ -11,7 +11,7 @@ type t of the workers, at the price c_t each, and their number under an hourly b
 
 FC² knows neither deadline nor total budget, and forecasts nothing. Here the recommended cluster is measured once
 before it is trusted, so that there is a forecast to show (`measure: false` leaves that out). Where a cloud does
-not meter the network, b_t is reckoned: a worker sends its gradient and fetches the parameters once in a step.
+not measure the network, b_t is computed: a worker sends its gradient and fetches the parameters once in a step.
 In a job with `topology: ps` the clusters bring their servers along, of the workers' type: those with the fewest are taken.
 """
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor, inf
+from typing import Annotated
 
 import numpy as np
 
@@ -46,11 +47,11 @@ class ParameterServer:
 class CostOpt:
     """As many workers of the cheapest type as the hourly budget pays."""
 
-    usd_per_hour: float | None = None  # C; None: as many workers as there are
-    max_workers: int | None = None
-    parameter_server: str = ""  # its instance type; empty: the one with the fastest network
-    parameter_server_mbps: float = 1000.0  # where the offer does not say
-    measure: bool = True
+    usd_per_hour: Annotated[float | None, "what all nodes may cost; none: as many as there are"] = None  # C
+    max_workers: Annotated[int | None, "at most so many workers"] = None
+    parameter_server: Annotated[str, "its instance type; empty: the fastest network"] = ""
+    parameter_server_mbps: Annotated[float, "its bandwidth, where the offer does not say"] = 1000.0
+    measure: Annotated[bool, "measure the recommended cluster once before it is chosen"] = True
 
     def suggest(self, study: Study) -> Deployment | Stop:
         """The recommended cluster: to be measured once, then to be trained on."""
@@ -125,10 +126,10 @@ class TimeOpt(CostOpt):
 class ScalaOpt(CostOpt):
     """No more workers than the parameter server's network can serve."""
 
-    saturation: float = 0.8  # p: the share of the server's bandwidth that may be used
-    parameters: float = 25.6e6  # of the model, for the bandwidth where the cloud does not meter it
-    batch_size: int = 64  # of a worker's step, where neither deployment nor program tells
-    most_types: int = 8  # that are measured; of more, so many over the range of prices
+    saturation: Annotated[float, "share of the server's bandwidth that may be used"] = 0.8  # p
+    parameters: Annotated[float, "of the model, where the cloud does not measure the network"] = 25.6e6
+    batch_size: Annotated[int, "of a worker's step, where the deployment does not say"] = 64
+    most_types: Annotated[int, "instance types that are measured, evenly over the prices"] = 8
 
     def _types(self, table: Table) -> list[int]:
         return types_over_prices(table, self.most_types)[::-1]
@@ -188,7 +189,7 @@ class ScalaOpt(CostOpt):
 class ScalaOptM(ScalaOpt):
     """Scala-Opt for a type that the user names; the most expensive where none is named."""
 
-    instance_type: str = ""
+    instance_type: Annotated[str, "of the workers; empty: the most expensive"] = ""
 
     def _types(self, table: Table) -> list[int]:
         if not self.instance_type:

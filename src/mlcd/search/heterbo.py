@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 from scipy.special import ndtri
@@ -65,8 +66,8 @@ _Z_TO_GIVE_UP = 6.0  # standard deviations of luck that would not help; the proc
 class HeterBO:
     """Bayesian optimisation that knows what looking costs."""
 
-    initial_types: int = 6  # the paper's own testbeds have fewer
-    confidence: float = 0.95
+    initial_types: Annotated[int, "instance types that are tried first, evenly over the prices"] = 6
+    confidence: Annotated[float, "of the interval of the expected improvement, for stopping"] = 0.95
 
     def suggest(self, study: Study) -> Deployment | Stop:
         """The next deployment to profile, or the best measured one that keeps the limits."""

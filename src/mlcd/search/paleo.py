@@ -1,4 +1,4 @@
-"""Paleo (Qi et al., ICLR 2017): a training's speed by reckoning alone, without a single probe.
+"""Paleo (Qi et al., ICLR 2017): a training's speed from an analytical model, without a single probe.
 
     t_compute = F · b / (n · g · R · e)             F  operations of a sample, forward and backward
                                                     b  global batch,  n  nodes,  g  devices of a node
@@ -9,14 +9,14 @@
     speed     = b / (t_compute + t_comm)            computing and communicating take turns
 
 One node does not communicate. The facts about the program are options; those about the machines come from the
-offers, and where these are silent from the tables below. Reckoned speeds are wrong by a factor now and then: the
-beliefs have a band of a factor of two.
+offers, and where these are silent from the tables below. Such speeds may be off by a factor: the beliefs
+have a band of a factor of two.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 from mlcd.core.machines import Deployment, InstanceType
 from mlcd.core.study import Belief, Stop, Study
@@ -35,18 +35,18 @@ BAND = 2.0
 
 @dataclass(frozen=True)
 class Paleo:
-    """The analytical model; the defaults describe a ResNet-50 on images of 224 × 224."""
+    """Computes speeds from operations and bandwidth, and tries nothing; defaults: ResNet-50 on 224 × 224 images."""
 
-    flops_per_sample: float = 12.3e9
-    parameters: float = 25.6e6
-    communication: Literal["all-reduce", "parameter-server"] = "all-reduce"
-    servers: int = 1
-    bandwidth_gbps: float = 10.0  # where the offer does not say
-    batch_size: int = 256  # where the deployment does not say
-    efficiency: float = 0.5
-    device_teraflops: dict[str, float] = field(
-        default_factory=dict
-    )  # by GPU model, or "vcpu"; before the tables
+    flops_per_sample: Annotated[float, "operations of a sample, forward and backward"] = 12.3e9
+    parameters: Annotated[float, "parameters of the model"] = 25.6e6
+    communication: Annotated[Literal["all-reduce", "parameter-server"], "how gradients travel"] = "all-reduce"
+    servers: Annotated[int, "parameter servers, where the deployment has none"] = 1
+    bandwidth_gbps: Annotated[float, "of a node, where the offer does not say"] = 10.0
+    batch_size: Annotated[int, "global, where the deployment does not say"] = 256
+    efficiency: Annotated[float, "share of its peak speed that a device reaches"] = 0.5
+    device_teraflops: Annotated[dict[str, float], "by GPU model or 'vcpu'; before the built-in table"] = (
+        field(default_factory=dict)
+    )
 
     def __post_init__(self) -> None:
         if self.communication not in ("all-reduce", "parameter-server"):
@@ -56,19 +56,19 @@ class Paleo:
             )
 
     def suggest(self, study: Study) -> Stop:
-        """The best by the goal, as reckoned; where none keeps the limits, the nearest. Nothing is tried."""
+        """The best by the goal, as computed; where none keeps the limits, the nearest. Nothing is tried."""
         return Stop(
             min(study.space, key=lambda deployment: self._merit(study, deployment)),
-            "reckoned from operations, parameters and bandwidth; nothing was measured",
+            "computed from operations, parameters and bandwidth; nothing was measured",
         )
 
     def beliefs(self, study: Study) -> tuple[Belief, ...]:
-        """The reckoned speeds."""
+        """The computed speeds."""
         speeds = ((deployment, self.speed(deployment)) for deployment in study.space)
         return tuple(Belief(deployment, speed, speed / BAND, speed * BAND) for deployment, speed in speeds)
 
     def speed(self, deployment: Deployment) -> float:
-        """Reckoned samples per second."""
+        """Computed samples per second."""
         batch = deployment.batch_size or self.batch_size
         return batch / (self._compute_seconds(deployment, batch) + self._communication_seconds(deployment))
 

@@ -11,12 +11,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from pydantic import TypeAdapter
+
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.study import Stop, Study
 from mlcd.core.trial import Failure, FailureKind, Measurement, Trial
 from mlcd.search.base import Searcher
 from mlcd.search.limits import slow_total
+from mlcd.search.options import options_of
 from mlcd.search.trials import measured_trials
 
 Truth = Callable[[Deployment], float | None]  # samples per second; None: it runs out of memory
@@ -183,6 +186,18 @@ class SearcherContract:
         for each in (study.space[0], study.space[0], study.space[20], study.space[20]):
             study = study.with_trial(try_it(study, each, scaling_truth))
         assert play(self.searcher(), study, scaling_truth).stop.choice in study.space
+
+    def test_earlier_jobs_and_parameter_servers_are_accepted(self) -> None:
+        space = tuple(replace(each, servers=1) for each in small_space() if each.nodes > 1)
+        study = make_study(Goal(Aim.CHEAPEST), space)
+        earlier = tuple(try_it(study, each, scaling_truth) for each in space[:3])
+        searched = play(self.searcher(), replace(study, earlier=(earlier,)), scaling_truth)
+        assert searched.stop.choice in space
+
+    def test_every_option_has_a_description_and_fits_its_type(self) -> None:
+        for option in options_of(type(self.searcher())):
+            assert option.about, f"describe '{option.name}': Annotated[…, \"what it does\"]"
+            TypeAdapter(option.type).validate_python(option.default)
 
     def test_beliefs_are_finite_and_ordered(self) -> None:
         searched = play(self.searcher(), make_study(Goal(Aim.BALANCED)), crowded_truth)

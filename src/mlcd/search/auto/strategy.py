@@ -9,6 +9,7 @@ study ─▶ context: beliefs and costs of every deployment
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -36,7 +37,7 @@ _AS_LARGE = 0.75  # of the largest price: nearly as large
 class Auto:
     """Tries a deployment while that saves more of the job than it costs: value of information over scaling laws."""
 
-    prior: Prior = field(default_factory=Prior)
+    prior: Annotated[Prior, "what is believed before anything is measured"] = field(default_factory=Prior)
 
     def suggest(self, study: Study) -> Deployment | Stop:
         """The probe that is expected to save most of the whole job, or the end of the search."""

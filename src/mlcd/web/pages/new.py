@@ -15,6 +15,7 @@ from mlcd import registry
 from mlcd.core.goal import Aim
 from mlcd.core.machines import Offer
 from mlcd.errors import MlcdError
+from mlcd.search.options import about
 from mlcd.web.api.uploads import recorder_of, sender_of
 from mlcd.web.auth import Actor, Editor, SiteOf
 from mlcd.web.clouds import WARNING, clouds_of, is_barred, refuse_cloud
@@ -53,8 +54,8 @@ class FileText(Body):
 def new(request: Request, site: SiteOf, who: Editor) -> Response:
     """The steps on one page."""
     known = registry.names("searchers")
-    strategies = {name: about for name, about in STRATEGIES.items() if name in known}
-    strategies |= {name: "" for name in known if name not in strategies}
+    strategies = {name: text for name, text in STRATEGIES.items() if name in known}
+    strategies |= {name: about(name) for name in known if name not in strategies}
     return page(
         request,
         who,

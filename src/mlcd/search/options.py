@@ -1,0 +1,94 @@
+"""A strategy with its options: each strategy brings them along, with their types, defaults and descriptions.
+
+The fields of the strategy's dataclass are its options. A text in the type describes one:
+
+    tries: Annotated[int, "how many deployments to try"] = 6
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from inspect import getdoc
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from mlcd import registry
+from mlcd.core.job import Job
+from mlcd.errors import InvalidJobError, did_you_mean
+from mlcd.search.base import Searcher
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a strategy."""
+
+    name: str
+    type: Any
+    default: Any
+    about: str  # empty: nobody described it
+
+    def __str__(self) -> str:
+        return f"{self.name} (default {self.default!r}): {self.about}".removesuffix(": ")
+
+
+def searcher_for(job: Job) -> Searcher:
+    """The strategy that a job asks for, with its options."""
+    return open_strategy(job.search.strategy, job.search.options)
+
+
+def open_strategy(name: str, options: Mapping[str, Any]) -> Searcher:
+    """The strategy of that name with these options; an option that does not fit is named."""
+    strategy: Callable[..., Searcher] = registry.load("searchers", name)
+    known = {option.name: option for option in options_of(strategy)}
+    try:
+        return strategy(**{key: _checked(name, key, value, known) for key, value in options.items()})
+    except (TypeError, ValueError) as error:
+        raise InvalidJobError(
+            f"The strategy '{name}' does not take these options: {error}.",
+            "Fix `search.options`.",
+            "search.options",
+        ) from error
+
+
+def about(name: str) -> str:
+    """What the strategy of that name does: the first line of its docstring."""
+    return (getdoc(registry.load("searchers", name)) or "").partition("\n")[0]
+
+
+def options_of(strategy: Callable[..., Searcher]) -> tuple[Option, ...]:
+    """The options of a strategy, in the order of its fields."""
+    if not is_dataclass(strategy):
+        return ()
+    hints = get_type_hints(strategy, include_extras=True)
+    return tuple(
+        Option(each.name, hints[each.name], _default(each), _description(hints[each.name]))
+        for each in fields(strategy)
+        if each.init
+    )
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _description(hint: Any) -> str:
+    return next((text for text in getattr(hint, "__metadata__", ()) if isinstance(text, str)), "")
+
+
+def _checked(strategy: str, name: str, value: Any, known: Mapping[str, Option]) -> Any:
+    """The value as the option's type."""
+    where = f"search.options.{name}"
+    if name not in known:
+        hint = did_you_mean(name, known) if known else "It has no options."
+        raise InvalidJobError(f"The strategy '{strategy}' has no option '{name}'.", hint, where)
+    try:
+        return TypeAdapter(known[name].type).validate_python(value)
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"]
+        raise InvalidJobError(
+            f"The option '{name}' of the strategy '{strategy}' cannot be {value!r}: {problem}.",
+            f"{known[name]}.",
+            where,
+        ) from error
