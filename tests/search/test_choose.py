@@ -47,7 +47,7 @@ def test_alternatives_say_why_they_were_not_taken() -> None:
         "too slow: would end 1h 21m after the deadline",
         "failed: out of memory",
     ]
-    assert [a.why_not for a in dear.alternatives] == ["dearer by $6.00", "failed: out of memory"]
+    assert [a.why_not for a in dear.alternatives] == ["more expensive by $6.00", "failed: out of memory"]
 
 
 def test_a_plan_on_spot_machines_tells_what_being_taken_back_costs() -> None:
@@ -75,7 +75,7 @@ def test_a_budget_and_a_slower_time_are_named_as_well() -> None:
     assert (
         make_plan(study, Stop(SLOW, ""))
         .alternatives[0]
-        .why_not.startswith("too dear: would pass the budget by $3.8")
+        .why_not.startswith("too expensive: would pass the budget by $3.8")
     )
     free = study_of(measured(FAST, 100.0), measured(SLOW, 25.0), aim=Aim.FASTEST)
     assert make_plan(free, Stop(FAST, "")).alternatives[0].why_not == "slower by 3h 00m"
@@ -107,7 +107,7 @@ def test_a_search_that_found_nothing_names_the_nearest_and_what_would_do() -> No
         make_plan(study, Stop(None, "no deployment is fast enough"))
     assert caught.value.message == "No deployment can keep the deadline. No deployment is fast enough."
     # An hour of training at the slow end of its band and twenty minutes of search, a tenth added.
-    assert caught.value.hint == "The nearest is 1 × p3: a deadline of 1h 31m would do."
+    assert caught.value.hint == "The nearest is 1 × p3: a deadline of 1h 31m would be enough."
     assert caught.value.deadline_seconds == 91 * 60.0
     assert caught.value.budget_usd is None
 

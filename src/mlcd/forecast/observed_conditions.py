@@ -33,14 +33,14 @@ def steady_conditions(progress: Progress) -> Steady | None:
     halves = (_batch(points[begin : middle + 1]), _batch(points[middle:]))
     if size is None or any(half is None or abs(half / size - 1.0) > _ALIKE for half in halves):
         return None
-    told = [point.seconds for point in progress.metrics if point.name == PARAMETERS]
-    if told and told[-1] > points[begin].seconds and len(told) > 1:
+    reported = [point.seconds for point in progress.metrics if point.name == PARAMETERS]
+    if reported and reported[-1] > points[begin].seconds and len(reported) > 1:
         return None  # the model has just become another
     return Steady(Conditions(batch_size=size, parameters=parameters or 0.0), points[begin].seconds)
 
 
 def _begin(points: Sequence[Point]) -> int | None:
-    """Where the newest stretch that is long enough begins."""
+    """Where the newest part that is long enough begins."""
     for index in range(len(points) - 1, -1, -1):
         seconds = points[-1].seconds - points[index].seconds
         steps = points[-1].steps - points[index].steps

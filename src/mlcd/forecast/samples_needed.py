@@ -33,10 +33,10 @@ def growth(base: int, batch: int, noise_scale: float | None) -> float:
     return (noise_scale + batch) / (noise_scale + base)
 
 
-def at_one_batch(stretches: Sequence[Work], noise_scale: float | None) -> Work | None:
+def at_one_batch(parts: Sequence[Work], noise_scale: float | None) -> Work | None:
     """A training over several batch sizes as if it had kept to its last one."""
-    if not stretches or sum(stretch.samples for stretch in stretches) <= 0:
+    if not parts or sum(part.samples for part in parts) <= 0:
         return None
-    last = stretches[-1].batch
-    samples = sum(one.samples * growth(one.batch, last, noise_scale) for one in stretches)
+    last = parts[-1].batch
+    samples = sum(one.samples * growth(one.batch, last, noise_scale) for one in parts)
     return Work(last, samples)

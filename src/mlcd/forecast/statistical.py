@@ -50,7 +50,7 @@ _SHAPES: dict[Form, Callable[[Array], Array]] = {
 
 @dataclass(frozen=True)
 class Work:
-    """What one training told: so many samples at this batch size reached the target."""
+    """What one training showed: so many samples at this batch size reached the target."""
 
     batch: int
     samples: float
@@ -85,7 +85,7 @@ class SamplesModel:
 
 
 def fit_samples(work: Sequence[Work]) -> SamplesModel:
-    """The form that foretells the batch sizes of this job best, fitted to all of them."""
+    """The form that predicts the batch sizes of this job best, fitted to all of them."""
     if not work:
         raise UserError("No batch size is known with its samples to the target.", "Train once to the target.")
     batches = np.array([float(one.batch) for one in work])
@@ -101,7 +101,7 @@ def fit_form(form: Form, work: Sequence[Work]) -> SamplesModel:
 
 
 def leave_one_out_error(form: Form, work: Sequence[Work]) -> float:
-    """Mean relative error of each batch size foretold from the others."""
+    """Mean relative error of each batch size predicted from the others."""
     return _left_out_error(
         form, np.array([float(one.batch) for one in work]), np.array([one.samples for one in work])
     )
@@ -117,8 +117,8 @@ def _left_out_error(form: Form, batches: Array, samples: Array) -> float:
     errors = []
     for out in range(len(batches)):
         kept = np.arange(len(batches)) != out
-        foretold = _design(form, batches[out : out + 1]) @ _solve(form, batches[kept], samples[kept])
-        errors.append(abs(float(foretold[0]) / samples[out] - 1.0))
+        predicted = _design(form, batches[out : out + 1]) @ _solve(form, batches[kept], samples[kept])
+        errors.append(abs(float(predicted[0]) / samples[out] - 1.0))
     return float(np.mean(errors))
 
 

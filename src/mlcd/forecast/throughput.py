@@ -27,14 +27,14 @@ MUCH_BETTER = 0.5  # of the standard error, below which a beginning is left out
 
 @dataclass(frozen=True)
 class Throughput:
-    """Samples a second over a stretch of time, with the 95 % interval of the mean."""
+    """Samples a second over a time, with the 95 % interval of the mean."""
 
     samples_per_second: float
     low: float
     high: float
     steps: float
     samples: float
-    seconds: float  # of the stretch
+    seconds: float  # of that time
     segments: int
     spread: float = 0.0  # standard deviation of the segments' rates ÷ mean: how unsteadily it went
 
@@ -109,7 +109,7 @@ def _moves(points: Sequence[Point]) -> list[Point]:
 
 
 def _segments(moves: Sequence[Point]) -> list[float]:
-    """Rates of up to MOST_SEGMENTS stretches of about equal length."""
+    """Rates of up to MOST_SEGMENTS segments of about equal length."""
     return [_rate(begin, end) for begin, end in _spans(moves)]
 
 

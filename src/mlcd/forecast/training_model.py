@@ -13,7 +13,7 @@ from mlcd.forecast.parallel import Placement
 
 
 class StepTimes(Protocol):
-    """Anything that foretells step times: a StepModel, a UniversalModel."""
+    """Anything that predicts step times: a StepModel, a UniversalModel."""
 
     def step(self, placement: Placement) -> Estimate:
         """Expected step time in seconds."""
@@ -21,7 +21,7 @@ class StepTimes(Protocol):
 
 
 class SamplesToTarget(Protocol):
-    """Anything that foretells samples to the target: a SamplesModel."""
+    """Anything that predicts samples to the target: a SamplesModel."""
 
     def samples(self, batch: int) -> Estimate:
         """Expected samples at this batch size."""

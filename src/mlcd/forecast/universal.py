@@ -139,16 +139,16 @@ def universal_model(probe: Probe, smallest_micro_batch: float, others: Sequence[
 def universal_noise_scale(first_noise: float | None, base_batch: int, others: Sequence[OtherNoise]) -> float:
     """φ of a job: its first noise, or its smallest batch, times what other jobs had of it; ∞ without others."""
     if first_noise is not None:
-        told = [log(other.noise_scale / other.first_noise) for other in others if other.first_noise]
-        if told:
-            return first_noise * exp(float(np.mean(told)))
-    told = [log(other.noise_scale / other.base_batch) for other in others]
-    return base_batch * exp(float(np.mean(told))) if told else inf
+        growths = [log(other.noise_scale / other.first_noise) for other in others if other.first_noise]
+        if growths:
+            return first_noise * exp(float(np.mean(growths)))
+    growths = [log(other.noise_scale / other.base_batch) for other in others]
+    return base_batch * exp(float(np.mean(growths))) if growths else inf
 
 
 @dataclass(frozen=True)
 class OtherNoise:
-    """What another job tells of gradient noise."""
+    """What is known of another job's gradient noise."""
 
     noise_scale: float  # φ that its samples-to-target follow
     base_batch: int  # its smallest batch size

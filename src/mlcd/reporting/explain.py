@@ -38,7 +38,7 @@ def explain(story: JobStory) -> tuple[Passage, ...]:
         return (Passage("No deployment is chosen", _no_plan(story.view)),)
     passages = (
         Passage("Why this deployment", _why(plan, story.view)),
-        Passage("What earlier jobs told", _learnt(story)),
+        Passage("What earlier jobs showed", _learnt(story)),
         Passage("What was not taken, and why", _rejected(story, best)),
         Passage("What better would take", _improvements(best, training_estimates(story))),
     )
@@ -71,10 +71,10 @@ def _learnt(story: JobStory) -> tuple[str, ...]:
 
 def _rejected(story: JobStory, best: TrainingEstimate) -> tuple[str, ...]:
     reasons = _reasons(story, best)
-    told = [f"{name}: {why}" for name, why in list(reasons.items())[:_MOST_REJECTED]]
+    listed = [f"{name}: {why}" for name, why in list(reasons.items())[:_MOST_REJECTED]]
     if len(reasons) > _MOST_REJECTED:
-        told.append(f"{len(reasons) - _MOST_REJECTED} more were not taken either.")
-    return (*told, *_untried(story))
+        listed.append(f"{len(reasons) - _MOST_REJECTED} more were not taken either.")
+    return (*listed, *_untried(story))
 
 
 def _reasons(story: JobStory, best: TrainingEstimate) -> dict[str, str]:
@@ -123,7 +123,7 @@ def _untried(story: JobStory) -> tuple[str, ...]:
     if not left:
         return ()
     return (
-        f"{len(left)} of {len(story.space)} deployments were not tried: the search judged it not worth their price.",
+        f"{len(left)} of {len(story.space)} deployments were not tried: trying them was expected to cost more than it saves.",
     )
 
 

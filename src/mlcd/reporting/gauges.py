@@ -106,8 +106,8 @@ def counted(count: int, noun: str) -> str:
 def _parts(search: float, spent: float, expected: float, idle: Mapping[str, float] = {}) -> dict[str, float]:
     """What it went into; idle parts only where there are any."""
     training = max(0.0, spent - search - sum(idle.values()))
-    lain = {kind: part for kind, part in idle.items() if part > 0}
-    return {"search": max(0.0, search), **lain, "training": training, "expected": max(0.0, expected)}
+    shown = {kind: part for kind, part in idle.items() if part > 0}
+    return {"search": max(0.0, search), **shown, "training": training, "expected": max(0.0, expected)}
 
 
 def _expected(view: JobView) -> tuple[float, float]:

@@ -53,7 +53,7 @@ def _value(story: JobStory, estimate: TrainingEstimate) -> float:
 
 def _in_words(best: dict[str, TrainingEstimate]) -> str:
     """How the two cheapest kinds compare; what nobody measured is not compared."""
-    (cheap, one), (dear, other) = list(best.items())[:2]
+    (cheap, one), (expensive, other) = list(best.items())[:2]
     unknown = [_NAMES.get(kind, kind) for kind, estimate in best.items() if not estimate.measured]
     if unknown:
         return f"None of the {' and '.join(unknown)} was measured: what they would have cost is not known."
@@ -61,6 +61,6 @@ def _in_words(best: dict[str, TrainingEstimate]) -> str:
     slower = one.seconds / other.seconds if other.seconds > 0 else 0.0
     pace = f"{slower:.1f} times as long" if slower >= 1 else f"{1 / max(slower, 1e-9):.1f} times shorter"
     return (
-        f"{_NAMES.get(dear, dear).capitalize()} would have cost {factor:.1f} times as much as "
+        f"{_NAMES.get(expensive, expensive).capitalize()} would have cost {factor:.1f} times as much as "
         f"{_NAMES.get(cheap, cheap)}, which take {pace}."
     )

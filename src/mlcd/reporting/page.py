@@ -1,4 +1,4 @@
-"""One HTML file that tells a job's whole story and needs no network."""
+"""One HTML file that shows a job's whole story and needs no network."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ def _beliefs(story: JobStory) -> Html:
         return Html("")
     steps, left_out = len(figures[0].frames), panels_left_out(story)
     title = tag("h3", "What the search believed")
-    told = "Mean and 95 % band of the throughput over nodes; the numbers are the trials in their order."
+    legend = "Mean and 95 % band of the throughput over nodes; the numbers are the trials in their order."
     more = f" {left_out} more kinds of machines and batch sizes are not drawn." if left_out else ""
     return join(
-        (title, tag("p", told, more, class_="quiet"), _charts("beliefs", figures, _slider(steps, story)))
+        (title, tag("p", legend, more, class_="quiet"), _charts("beliefs", figures, _slider(steps, story)))
     )
 
 

@@ -33,7 +33,7 @@ _AIMS = {
 
 
 def order_figure(story: JobStory) -> Figure | None:
-    """The value of each deployment tried, in order, with the best so far and the money spent on looking."""
+    """The value of each deployment tried, in order, with the best so far and the money spent on the search."""
     trials = story.view.trials
     values = [_value(story, trial) for trial in trials]
     known = [value for value in values if value is not None]

@@ -1,4 +1,4 @@
-"""What stopping a job would lose, and where it would go on: told before it is stopped, and after."""
+"""What stopping a job would lose, and from where it would resume: shown before and after it is stopped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _probes_lost(view: JobView) -> str:
 
 
 def _training_lost(view: JobView) -> str:
-    """A program may save when it is told to stop; nobody knows whether it will."""
+    """A program may save a checkpoint on SIGTERM; mlcd cannot know whether it will."""
     done, saved = view.samples_done, view.saved_samples
     if done <= saved:
         return ""

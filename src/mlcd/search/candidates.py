@@ -36,9 +36,9 @@ def goal_cost_of_probes(view: StudyView, incumbent: Trial) -> Floats:
 
 
 def first_of_each_type(view: StudyView, candidates: Mask, most: int) -> Deployment | None:
-    """The next type's smallest deployment that was not looked at yet, cheapest type first; None: all were.
+    """The next type's smallest deployment that was not tried yet, cheapest type first; None: all were.
 
-    A type counts as looked at once anything of it was tried. Of more than `most` types so many are taken
+    A type counts as tried once any deployment of it was. Of more than `most` types so many are taken
     evenly over the range of prices. Where there are several batch sizes the middle one is taken.
     """
     table = view.table
@@ -55,7 +55,7 @@ def first_of_each_type(view: StudyView, candidates: Mask, most: int) -> Deployme
 def end_of_batch_sizes(view: StudyView, candidates: Mask, best: Deployment) -> Deployment | None:
     """The largest, then the smallest batch size that is still unseen, on the best deployment's type; None: both seen.
 
-    Nothing that was measured at one batch size tells what another one does.
+    Nothing that was measured at one batch size predicts what another one does.
     """
     table = view.table
     mine = table.kind == table.kind[table.position[best]]

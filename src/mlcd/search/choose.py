@@ -75,7 +75,7 @@ def _forecast_of_choice(
     if choice in expected:
         return forecast_belief(study, expected[choice])
     raise UserError(
-        f"The search chose {choice} without trying it, and nothing tells how long the training would take.",
+        f"The search chose {choice} without trying it, and does not know how long the training would take.",
         "Let the strategy measure its choice, or take another strategy.",
     )
 
@@ -197,7 +197,7 @@ def _why_not(study: Study, other: Forecast, taken: Forecast) -> str:
     if deadline is not None and seconds > deadline:
         return f"too slow: would end {show_duration(seconds - deadline)} after the deadline"
     if budget is not None and usd > budget:
-        return f"too dear: would pass the budget by {show_usd(usd - budget)}"
+        return f"too expensive: would pass the budget by {show_usd(usd - budget)}"
     slow = study.spent.seconds + other.high_seconds, study.spent.usd + other.high_usd
     better = study.goal.value(seconds, usd) < study.goal.value(*_total(study, taken))
     doubt = ", but less sure to keep the limits" if better and not study.goal.allows(*slow) else ""
@@ -205,9 +205,9 @@ def _why_not(study: Study, other: Forecast, taken: Forecast) -> str:
 
 
 def _compare(aim: Aim, other: Forecast, taken: Forecast) -> str:
-    longer, dearer = other.seconds - taken.seconds, other.usd - taken.usd
+    longer, more = other.seconds - taken.seconds, other.usd - taken.usd
     time = f"{'slower' if longer > 0 else 'faster'} by {show_duration(abs(longer))}"
-    money = f"{'dearer' if dearer > 0 else 'cheaper'} by {show_usd(abs(dearer))}"
+    money = f"{'more expensive' if more > 0 else 'cheaper'} by {show_usd(abs(more))}"
     if aim is Aim.FASTEST:
         return time
     if aim is Aim.CHEAPEST:

@@ -1,8 +1,8 @@
 """Conventional Bayesian optimisation: ConvBO of the MLCD paper (section II.D), and its budget-aware form BO_imprd.
 
 Random initial points, a Gaussian process, the largest expected improvement next, the end when that falls below a
-threshold. Every probe counts as free: what looking costs is not seen, and neither is that it uses up the deadline
-or the budget. The final choice is the best by the goal among those whose training alone keeps the limits.
+threshold. Every probe counts as free: neither its price is seen nor that it uses up the deadline or the
+budget. The final choice is the best by the goal among those whose training alone keeps the limits.
 
 BO_imprd (section V.D) searches in the same way, but "would stop the profiling process in time to comply with the
 budget constraint": it ends where the next probe would take what the best known deployment needs.
@@ -32,14 +32,14 @@ Threshold = Annotated[float, "stop when the expected improvement is a smaller sh
 
 @dataclass(frozen=True)
 class Conventional(ABC):
-    """What conventional searches share: they probe until they see no improvement, whatever it costs to look."""
+    """What conventional searches share: they probe until they expect no improvement, whatever that costs."""
 
     complies: Complies = False
     initial_points: InitialPoints = 2  # "a few (e.g., two)"
     threshold: Threshold = 0.05
 
     def suggest(self, study: Study) -> Deployment | Stop:
-        """What this search would look at next, or the best measured."""
+        """What this search would try next, or the best measured."""
         if not study.probes_left:
             return self._stop(study, f"all {study.max_probes} probes that were allowed are used")
         view = study_view(study)
@@ -74,7 +74,7 @@ class Conventional(ABC):
 
 @dataclass(frozen=True)
 class ConvBO(Conventional):
-    """Conventional Bayesian optimisation, blind to what looking costs."""
+    """Conventional Bayesian optimisation, which ignores what probes cost."""
 
     logs: Annotated[bool, "model logarithms and hardware facts, as the other strategies do"] = False
 

@@ -5,7 +5,7 @@ type t of the workers, at the price c_t each, and their number under an hourly b
 
     cost-opt      the cheapest type,          n_t = (C − c_ps) / c_t
     time-opt      the most expensive type,    n_t = (C − c_ps) / c_t
-    scala-opt     dearest type first: measure the bandwidth b_t of one worker on the smallest cluster,
+    scala-opt     most expensive type first: measure the bandwidth b_t of one worker on the smallest cluster,
                   n_t = min(p · B_ps / b_t, (C − c_ps) / c_t); the type with the smallest n_t is taken
     scala-opt-m   the same for a type that the user names
 
@@ -135,7 +135,7 @@ class ScalaOpt(CostOpt):
         return types_over_prices(table, self.most_types)[::-1]
 
     def _to_measure_first(self, view: StudyView) -> Deployment | None:
-        """The smallest cluster of the next type whose bandwidth is not known, dearest first."""
+        """The smallest cluster of the next type whose bandwidth is not known, most expensive first."""
         known = {trial.deployment.offer.instance.name for trial in view.study.trials}
         known |= {deployment.offer.instance.name for deployment in view.study.pending}
         for kind in self._types(view.table):
@@ -154,7 +154,7 @@ class ScalaOpt(CostOpt):
             yield from super()._recommended(view)
 
     def _workers_by_type(self, view: StudyView) -> dict[int, int]:
-        """n_t of each type that was measured, dearest first."""
+        """n_t of each type that was measured, most expensive first."""
         table, mbps = view.table, self._worker_mbps(view.study)
         known = [kind for kind in self._types(table) if table.kinds[kind] in mbps]
         return {kind: self._workers(table, kind, mbps[table.kinds[kind]]) for kind in known}

@@ -16,7 +16,7 @@ Eq. 7 and 8,    PL_T = t(m, n) and PL_C = P(m) × n × t(m, n), taken off the im
 Initial points. A single node of each type (the fewest that the space has), cheapest first, left out where the
                 reserve forbids. A catalogue with hundreds of types would make this the whole search: beyond
                 `initial_types` of them, so many are taken evenly over the range of prices. Where the job allows
-                several batch sizes (the paper fixes it), the largest and the smallest are looked at as well.
+                several batch sizes (the paper fixes it), the largest and the smallest are tried as well.
 Stop.           The reserve (mlcd.search.limits). "95 % confidence interval of the expected improvement": D is
                 profiled only while the optimistic end of the interval promises more than profiling D costs.
 Concave prior.  Two neighbouring measured scale-outs of one type (at one batch size) with declining speed: no
@@ -64,7 +64,7 @@ _Z_TO_GIVE_UP = 6.0  # standard deviations of luck that would not help; the proc
 
 @dataclass(frozen=True)
 class HeterBO:
-    """Bayesian optimisation that knows what looking costs."""
+    """Bayesian optimisation that counts what each probe costs."""
 
     initial_types: Annotated[int, "instance types that are tried first, evenly over the prices"] = 6
     confidence: Annotated[float, "of the interval of the expected improvement, for stopping"] = 0.95

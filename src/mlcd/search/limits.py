@@ -1,9 +1,9 @@
-"""Keeping the deadline and the budget while looking: the incumbent and its reserve.
+"""Keeping the deadline and the budget during the search: the incumbent and its reserve.
 
 The paper (section III.C, stop condition): "we reserve the necessary training cost required to finish training
 from the optimal point found in the previous explorations". With a feasible deployment in hand nothing is tried
 that could make it infeasible: what is spent, the next probe and the training on the incumbent must stay within
-both limits. The training is reckoned at the slow end of its 95 % interval and the probe with a surcharge, so
+both limits. The training is counted at the slow end of its 95 % interval and the probe with a surcharge, so
 that noise does not break a limit. With none in hand a probe must leave something to train with.
 """
 

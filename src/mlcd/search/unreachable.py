@@ -1,7 +1,7 @@
-"""What to say where no deployment can keep the limits: which limit is to blame, and which one would do.
+"""What to say where no deployment can keep the limits: which limit cannot be kept, and which one would be enough.
 
-A limit is to blame where nothing keeps it even by itself. Where each can be kept by something but no deployment keeps
-both, both are, and to raise either one would do.
+The message names a limit that no deployment keeps even by itself. Where each limit can be kept but no deployment keeps
+both, it names both, and raising either one is enough.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class RaisedLimits:
 def unreachable(
     study: Study, seen: Mapping[Deployment, Forecast], beliefs: Mapping[Deployment, Belief], why: str
 ) -> GoalUnreachableError:
-    """The refusal: it blames the limit that cannot be kept, and names the one that would do."""
+    """The refusal: it names the limit that cannot be kept, and one that would be enough."""
     totals = _totals(study, seen, beliefs)
-    limits = " and the ".join(_blamed(study.goal, totals))
+    limits = " and the ".join(_impossible_limits(study.goal, totals))
     what = f"keep the {limits}" if limits else "be trained on"
     message = f"No deployment can {what}. {sentence(why)}".rstrip()
     if not totals:
@@ -75,11 +75,11 @@ def _totals(
     return totals
 
 
-def _blamed(goal: Goal, totals: Mapping[Deployment, Ledger]) -> tuple[str, ...]:
+def _impossible_limits(goal: Goal, totals: Mapping[Deployment, Ledger]) -> tuple[str, ...]:
     deadline, budget = limits_of(goal)
     late = all(total.seconds > deadline for total in totals.values())
-    dear = all(total.usd > budget for total in totals.values())
-    alone = tuple(name for name, to_blame in (("deadline", late), ("budget", dear)) if to_blame)
+    expensive = all(total.usd > budget for total in totals.values())
+    alone = tuple(name for name, impossible in (("deadline", late), ("budget", expensive)) if impossible)
     return alone if totals and alone else limit_names(goal)
 
 
@@ -122,20 +122,20 @@ def _round_usd(usd: float) -> float:
 
 
 def _in_words(way: RaisedLimits, tried: bool) -> str:
-    where = f"{way.deployment}" if tried else f"{way.deployment}, as far as can be told without trying it"
+    where = f"{way.deployment}" if tried else f"{way.deployment}, estimated without trying it"
     needs = []
     if way.deadline_seconds is not None:
         needs.append(f"a deadline of {show_duration(way.deadline_seconds)}")
     if way.budget_usd is not None:
         needs.append(f"a budget of {show_usd(way.budget_usd)}")
-    return f"{where}: {' and '.join(needs)} would do"
+    return f"{where}: {' and '.join(needs)} would be enough"
 
 
 def _nearest_in_words(
     study: Study, totals: Mapping[Deployment, Ledger], seen: Mapping[Deployment, Forecast]
 ) -> str:
     nearest = min(totals, key=lambda each: study.goal.excess(totals[each].seconds, totals[each].usd))
-    untried = "" if nearest in seen else ", as far as can be told without trying it"
+    untried = "" if nearest in seen else ", estimated without trying it"
     total = totals[nearest]
     return (
         f"The nearest is {nearest}{untried}: {show_duration(total.seconds)} and {show_usd(total.usd)} in all."

@@ -21,7 +21,7 @@ _SHOWN_SECONDS = 0.1
 def not_worth_it(study: Study, next_best: Deployment, hoped: float) -> str:
     """When every probe costs more than it is expected to save; `hoped`: the best one's saving, its price unpaid.
 
-    Both are told in one unit: time, money, or where the goal balances them shares of the total.
+    Both are given in one unit: time, money, or where the goal balances them shares of the total.
     """
     seconds, usd = study.probe_seconds(next_best), study.probe_usd(next_best)
     best = best_feasible(study)
@@ -88,8 +88,8 @@ def _tight_names(study: Study) -> str:
     room = room_for_probes(study, surely_feasible(study))
     untried = [each for each in study.space if each not in study.tried]
     late = any(study.probe_seconds(each) * PROBE_SURCHARGE > room.seconds for each in untried)
-    dear = any(study.probe_usd(each) * PROBE_SURCHARGE > room.usd for each in untried)
-    return " and the ".join(name for name, tight in (("deadline", late), ("budget", dear)) if tight)
+    expensive = any(study.probe_usd(each) * PROBE_SURCHARGE > room.usd for each in untried)
+    return " and the ".join(name for name, tight in (("deadline", late), ("budget", expensive)) if tight)
 
 
 def _show_small(study: Study, saved: Ledger) -> str:

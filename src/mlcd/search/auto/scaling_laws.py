@@ -48,7 +48,7 @@ class Prior:
     servers: float = 0.3  # at e times as many parameter servers
     batch: float = 0.25
     batch_length: float = 1.5  # in log batch size
-    own: float = 0.08  # of one deployment, which no other tells
+    own: float = 0.08  # of one deployment, which no other predicts
     likeness: float = 0.8  # correlation with an earlier study
     roughnesses: tuple[float, ...] = (
         0.5,
@@ -82,7 +82,7 @@ def reference_of(space: Features, known: Features) -> Reference:
     """The reference of a space and of whatever else was tried."""
     everything = join((space, known))
     types, first, places = np.unique(everything.type_id, return_index=True, return_inverse=True)
-    prices = np.full(len(types), -np.inf)  # the dearest offer of a type: on demand, not spot
+    prices = np.full(len(types), -np.inf)  # the most expensive offer of a type: on demand, not spot
     np.maximum.at(prices, places, everything.log_price)
     _, families = np.unique(everything.family_id[first], return_inverse=True)
     units = np.full(families.max(initial=0) + 1, np.inf)
