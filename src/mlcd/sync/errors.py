@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 
 from mlcd.errors import MlcdError
+
+SIGN = "MLCD_SYNC_SIGN"  # names the file that tells whoever runs the program why it could not go on
 
 
 class SyncError(MlcdError):
     """Workers could not synchronise."""
 
 
-class SyncTimeout(SyncError):
+class SignedError(SyncError):
+    """Not the program's fault, or not only: it is written to the file that MLCD_SYNC_SIGN names, where there is one."""
+
+    ranks: tuple[int, ...] = ()  # who is missing
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        file = os.environ.get(SIGN)
+        if file:
+            with suppress(OSError):
+                Path(file).write_text(json.dumps({"error": type(self).__name__, "ranks": self.ranks}))
+
+
+class SyncTimeout(SignedError):
     """Some workers did not come in time; `ranks` are the missing ones."""
 
     def __init__(self, ranks: Iterable[int], waited_s: float) -> None:
@@ -27,11 +46,11 @@ class StaleWorker(SyncError):
     """A newer generation has begun without this process."""
 
 
-class StoreLost(SyncError):
+class StoreLost(SignedError):
     """The parameter store cannot be reached any more."""
 
 
-class StoreFull(SyncError):
+class StoreFull(SignedError):
     """The parameter store is out of memory."""
 
 

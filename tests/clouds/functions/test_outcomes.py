@@ -80,20 +80,15 @@ def test_the_failure_of_a_program_is_told_once_others_had_the_time_to_be_its_cau
 
 
 def test_a_parameter_store_that_programs_have_lost_is_no_fault_of_theirs() -> None:
-    failed = invocation(0, phase="failed", exit_code=1)
-    tails = [
-        "mlcd.sync.errors.StoreLost: The parameter store at store:6379 cannot be reached: timed out.",
-        "",
-    ]
-    outcome = decide(situation(failed, invocation(1), tails=tails))
+    failed = invocation(0, phase="failed", exit_code=1, sync_error="StoreLost")
+    outcome = decide(situation(failed, invocation(1)))
     assert isinstance(outcome, Restart)
     assert (outcome.ranks, outcome.why, outcome.losses) == ((), "the parameter store was lost", 1)
 
 
-def test_one_that_others_have_waited_for_in_vain_is_a_straggler() -> None:
-    waited = invocation(0, phase="failed", exit_code=1)
-    tails = ["mlcd.sync.errors.SyncTimeout: Nothing was heard of rank 1 for 60 s.", ""]
-    outcome = decide(situation(waited, invocation(1), tails=tails))
+def test_one_that_others_have_waited_for_too_long_is_a_straggler() -> None:
+    waited = invocation(0, phase="failed", exit_code=1, sync_error="SyncTimeout", missing=(1,))
+    outcome = decide(situation(waited, invocation(1)))
     assert isinstance(outcome, Restart)
     assert (outcome.ranks, outcome.why) == ((1,), "straggling: rank 1")
 
@@ -101,7 +96,7 @@ def test_one_that_others_have_waited_for_in_vain_is_a_straggler() -> None:
 def test_a_parameter_store_that_died_is_nobodys_fault_and_a_full_one_is_named() -> None:
     failed = invocation(0, phase="failed", exit_code=1, reported_at=NOW - 10.0)
     assert isinstance(decide(situation(failed, invocation(1), store_lives=False)), Restart)
-    outcome = decide(situation(failed, invocation(1), tails=["mlcd.sync.errors.StoreFull: …", ""]))
+    outcome = decide(situation(replace(failed, sync_error="StoreFull"), invocation(1)))
     assert isinstance(outcome, Outcome)
     assert "functions.store_memory_mb" in outcome.reason
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import sys
 import time
@@ -14,11 +13,12 @@ import pytest
 
 from mlcd.clouds.local import usage
 from mlcd.clouds.local.gpus import GpuUse
-from mlcd.clouds.local.nodes import LocalNode
+from mlcd.clouds.local.preparation import LocalNode
 from mlcd.clouds.local.sockets import received_bytes, sockets_of
 from mlcd.clouds.local.usage import UsageMeter
+from mlcd.clouds.tasks.programs import Program
 from mlcd.core.progress import Usage
-from mlcd.platforms.base import Node, Process
+from mlcd.platforms.base import Node
 
 SENDS = """
 import socket, time
@@ -45,14 +45,12 @@ def nodes(tmp_path: Path) -> Iterator[list[LocalNode]]:
     made = [
         _node(tmp_path, rank, program.format(port=port)) for rank, program in enumerate((SENDS, RECEIVES))
     ]
-    made[1].start([Process(f"exec {sys.executable} program1.py")])
+    made[1].start([Program(f"exec {sys.executable} program1.py", os.environ)])
     _await_listener(port)
-    made[0].start([Process(f"exec {sys.executable} program0.py")])
+    made[0].start([Program(f"exec {sys.executable} program0.py", os.environ)])
     yield made
     for node in made:
-        node.signal(signal.SIGKILL)
-        for process in node.running:
-            process.wait()
+        node.kill()
 
 
 def test_cpu_memory_and_network_are_told_apart_by_node(
@@ -122,7 +120,7 @@ def _node(folder: Path, rank: int, program: str, gpus: tuple[str, ...] = ()) -> 
     (folder / f"program{rank}.py").write_text(program)
     described = Node(rank, ("127.0.0.1",), 1, cores=1, gpus=gpus)
     processors = frozenset(os.sched_getaffinity(0))
-    return LocalNode(described, processors, folder, folder / f"node{rank}.log", dict(os.environ))
+    return LocalNode(described, processors, folder, folder / f"node{rank}.log")
 
 
 def _await_listener(port: int) -> None:

@@ -297,7 +297,7 @@ def test_what_a_program_saves_by_itself_is_committed_and_put_back(rented: Rented
     assert samples_of(newest) in (0.0, 8.0)
     again = rented.task("cat kept/state", number=2, checkpoint_path="kept")
     rented.wait(rented.launch(again))
-    assert rented.text(again) == "eight\n"
+    assert rented.text(again) == f"[mlcd] going on from checkpoint {newest.name}\neight\n"
 
 
 def test_what_a_program_has_opened_and_not_yet_written_is_not_committed(rented: Rented) -> None:

@@ -32,6 +32,8 @@ class Invocation:
     exit_code: int | None = None
     asked: str = ""
     problem: str = ""
+    sync_error: str = ""  # see messages.Report
+    missing: tuple[int, ...] = ()
     refused: str = ""  # how the object store refused what it wrote
     error: str = ""  # what the service says of an invocation that broke off
     full: bool = False  # it had no memory left

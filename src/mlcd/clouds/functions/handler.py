@@ -20,11 +20,11 @@ from typing import Any
 from mlcd.clouds.checkpoints import Trained
 from mlcd.clouds.functions.counted_objects import CountedObjects
 from mlcd.clouds.functions.messages import INSTRUCTIONS, Event, Instructions, read_event, read_instructions
-from mlcd.clouds.functions.program import Program
+from mlcd.clouds.functions.program import FunctionProgram
 from mlcd.clouds.functions.reporter import Reporter
 from mlcd.clouds.functions.workspace import Workspace, open_workspace, ship_checkpoint
 from mlcd.clouds.progress_files import ProgressReader
-from mlcd.clouds.tasks.snapshots import Snapshots, put_back
+from mlcd.clouds.tasks.programs import Program
 from mlcd.sync import ObjectError, ObjectNotFound, open_object_store
 from mlcd.worker import checkpoints
 
@@ -71,15 +71,14 @@ class Worker:
         self._space = workspace
         self._up_at = up_at
         self._limit_at = math.inf if event.limit_seconds is None else began_at + event.limit_seconds
-        self._program: Program | None = None
+        self._program = FunctionProgram(workspace.code, workspace.log)
         self._generation = 0
         self._shipped = ""
-        self._snapshots: Snapshots | None = None
         self._instructions = Instructions()
         self._instructions_at = 0.0
         self._missed_at = math.inf
         progress = workspace.progress / f"rank-{event.rank}.jsonl"
-        self._reporter = Reporter(objects, event, workspace.log, progress, self._usage)
+        self._reporter = Reporter(objects, event, workspace.log, progress, self._program.usage)
         self._reporter.tell(began_at=began_at)
 
     def run(self) -> dict[str, Any]:
@@ -94,7 +93,7 @@ class Worker:
         except OSError as error:
             problem = f"the function could not go on: {error}"
         finally:
-            if self._program is not None and self._program.exit_code is None:
+            if self._program.roots and self._program.code is None:
                 self._program.kill()
         return self._final_report(problem)
 
@@ -104,18 +103,18 @@ class Worker:
             self._reporter.tell(phase="setup")
             self._start(self._event.setup, Instructions())
             self._follow()
-            if self._exit_code == 0:
+            if self._program.code == 0:
                 self._space.note_setup()
 
     def _work(self) -> None:
         """Run the program, and again with every newer generation."""
-        if self._exit_code or (self._program is not None and self._program.asked):
+        if self._program.code or self._program.asked:
             return  # the setup did not go well
         self._read_instructions()
         while not self._instructions.end and self._instructions.follows(self._event):
             self._begin()
             self._follow()
-            if self._program is None or self._program.asked or not self._await_new_instructions():
+            if self._program.asked or not self._await_new_instructions():
                 return
 
     def _begin(self) -> None:
@@ -123,44 +122,48 @@ class Worker:
         self._generation = instructions.generation
         self._shipped = instructions.checkpoint
         space.place_checkpoint(self._objects, instructions.checkpoint)
-        if self._event.checkpoint_path:
-            put_back(space.checkpoints, space.code / self._event.checkpoint_path)
+        self._program.restore(space.checkpoints, self._event.checkpoint_path)
         self._reporter.next_program(instructions.generation)
-        program = self._start(self._event.run, instructions)
-        self._snapshots = self._watch_checkpoints(program)
+        self._start(self._event.run, instructions)
+        self._watch_checkpoints()
         self._reporter.tell(
-            phase="running", generation=instructions.generation, running_at=program.started_at, exit_code=None
+            phase="running",
+            generation=instructions.generation,
+            running_at=self._program.started_at,
+            exit_code=None,
+            sync_error="",
+            missing="",
         )
 
-    def _start(self, command: str, instructions: Instructions) -> Program:
+    def _start(self, command: str, instructions: Instructions) -> None:
         env = {
             **self._space.environment(),
             "MLCD_SAMPLES_BEFORE": f"{instructions.samples_before:.0f}",
             "MLCD_SYNC_TASK": self._event.task_id,
             "MLCD_SYNC_GENERATION": str(instructions.generation),
             "MLCD_SYNC_TIMEOUT": f"{instructions.sync_timeout:g}",
+            "MLCD_SYNC_SIGN": str(self._space.sync_sign),
             **({"MLCD_SYNC_URL": instructions.sync_url} if instructions.sync_url else {}),
         }
-        self._program = Program(command, env, self._space.code, self._space.log)
-        return self._program
+        self._space.sync_sign.unlink(missing_ok=True)
+        self._program.run(Program(command, env))
 
     def _follow(self) -> None:
         """Until the program has ended, or has been ended for a newer generation."""
-        program = self._program
-        while program is not None and program.look():
-            self._heed_time(program)
-            self._heed_instructions(program)
+        while self._program.runs():
+            self._heed_time(self._program)
+            self._heed_instructions(self._program)
             self._ship()
             time.sleep(LOOK_SECONDS)
 
-    def _heed_time(self, program: Program) -> None:
+    def _heed_time(self, program: FunctionProgram) -> None:
         now, margin = time.time(), self._event.margin_seconds
         if now > self._up_at - margin:
             program.ask_to_end("time", SAVE_SHARE * (self._up_at - now))
         if now > self._limit_at:
             program.ask_to_end("limit", self._event.grace_seconds)
 
-    def _heed_instructions(self, program: Program) -> None:
+    def _heed_instructions(self, program: FunctionProgram) -> None:
         if time.monotonic() - self._instructions_at < self._event.tick_seconds:
             return
         with suppress(ObjectError):  # the store is away for a moment: what was ordered last holds
@@ -176,9 +179,9 @@ class Worker:
 
     def _await_new_instructions(self) -> bool:
         """Whether a newer generation begins; one that failed waits a while for it."""
-        if self._exit_code == 0:
+        if self._program.code == 0:
             return False
-        self._reporter.tell(phase="failed", exit_code=self._exit_code)
+        self._reporter.tell(phase="failed", exit_code=self._program.code, **self._space.read_sync_sign())
         self._reporter.deliver()
         give_up_at = min(time.time() + self._event.linger_seconds, self._up_at - self._event.margin_seconds)
         while self._instructions.generation <= self._generation and not self._instructions.end:
@@ -208,8 +211,7 @@ class Worker:
         """Bring home what the program has committed since the last look; the first rank does."""
         if self._event.rank != 0:
             return
-        if self._snapshots is not None:
-            self._snapshots.look()
+        self._program.look()
         newest = next(iter(checkpoints.complete_checkpoints(self._space.checkpoints)), None)
         if newest is None or newest.path.name == self._shipped:
             return
@@ -221,47 +223,32 @@ class Worker:
             self._shipped = newest.path.name
             self._reporter.tell(checkpoint=self._shipped)
 
-    def _watch_checkpoints(self, program: Program) -> Snapshots | None:
-        """Commit what a program saves to a folder of its own."""
-        if not self._event.checkpoint_path or self._event.rank != 0:
-            return None
-        return Snapshots(
-            folder=self._space.code / self._event.checkpoint_path,
-            into=self._space.checkpoints,
-            keep=self._event.checkpoint_keep,
-            trained_at=_TrainedAt(self._space.progress, program.started_at, self._event, self._instructions),
-            task_id=self._event.task_id,
-            say=self._say,
-            roots=lambda: program.roots,
-        )
-
-    def _say(self, message: str) -> None:
-        with suppress(OSError), self._space.log.open("a") as log:
-            log.write(f"[mlcd] {message}\n")
+    def _watch_checkpoints(self) -> None:
+        """Commit what a program saves to a folder of its own; the first rank does."""
+        event, space = self._event, self._space
+        trained_at = _TrainedAt(space.progress, self._program.started_at, event, self._instructions)
+        path = event.checkpoint_path if event.rank == 0 else ""
+        self._program.watch(path, space.checkpoints, event.checkpoint_keep, trained_at, event.task_id)
 
     def _final_report(self, problem: str) -> dict[str, Any]:
         program = self._program
-        asked = program.asked if program is not None else ""
         try:
-            if self._snapshots is not None and program is not None:
-                in_order = self._exit_code is not None and self._exit_code < 128
-                self._snapshots.finish(in_order, time.time())
+            program.finish_checkpoints(program.in_order, time.time())
             self._ship()
             if self._event.rank == 0 and self._generation:
-                self._space.collect(self._objects, self._say)
+                self._space.collect(self._objects, program)
         except ObjectError as error:
             problem = problem or f"the object store failed: {error.message}"
         patience = max(1.0, self._up_at - time.time() - 1.0)
-        facts = {"phase": "ended", "exit_code": self._exit_code, "asked": asked, "problem": problem}
+        facts = {
+            "phase": "ended",
+            "exit_code": program.code,
+            "asked": program.asked,
+            "problem": problem,
+            **self._space.read_sync_sign(),
+        }
         self._reporter.finish(min(patience, 30.0), **facts)
         return {**facts, "generation": self._generation, "refused": self._reporter.refused}
-
-    def _usage(self) -> tuple[float, float]:
-        return self._program.usage() if self._program is not None else (0.0, 0.0)
-
-    @property
-    def _exit_code(self) -> int | None:
-        return self._program.exit_code if self._program is not None else None
 
 
 class _TrainedAt:

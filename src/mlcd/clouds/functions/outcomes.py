@@ -7,7 +7,6 @@ Outcome     the task is over
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,9 +17,6 @@ from mlcd.core.task import EndCause, Refusal
 
 _KILLED = 137
 _FULL_SHARE = 0.9  # of its memory: a program killed with that much was killed for it
-_MISSING = re.compile(r"Nothing was heard of rank ([\d, ]+) for")
-_STORE_FULL = re.compile(r"\bStoreFull\b")
-_STORE_LOST = re.compile(r"\bStoreLost\b")
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,6 @@ class Situation:
     memory_mb: float
     lost_seconds: float  # a function that gives no sign for so long is lost
     settle_seconds: float  # after a program has failed: others may show that they are the cause
-    tails: Sequence[str] = ()  # the end of each rank's log
     store_lives: bool = True
 
 
@@ -116,17 +111,15 @@ def _failures(situation: Situation) -> Restart | Outcome | Wait | None:
     ended = {invocation.rank for invocation in situation.invocations if invocation.ended}
     if any(invocation.asked == "time" for invocation in situation.invocations):
         return Restart(tuple(sorted(ended)), "the time of a function was up")
-    if not situation.store_lives or any(
-        _STORE_LOST.search(_tail(invocation, situation)) for invocation in failed
-    ):
+    if not situation.store_lives or any(invocation.sync_error == "StoreLost" for invocation in failed):
         return Restart(tuple(sorted(ended)), "the parameter store was lost", losses=1)
-    missing = stragglers(situation.tails, failed)
+    missing = stragglers(failed)
     if missing:
         names = ", ".join(map(str, sorted(missing)))
         return Restart(tuple(sorted(ended | missing)), f"straggling: rank {names}", losses=len(missing))
     if min(situation.now - invocation.reported_at for invocation in failed) < situation.settle_seconds:
         return Wait()
-    return _blame(failed[0], situation)
+    return _blame(failed[0])
 
 
 def _ends(situation: Situation) -> Restart | Outcome | None:
@@ -140,13 +133,9 @@ def _ends(situation: Situation) -> Restart | Outcome | None:
     return COMPLETED
 
 
-def stragglers(tails: Sequence[str], failed: Sequence[Invocation]) -> set[int]:
-    """Ranks that others have waited for, as these say at the end of their logs; they have not failed themselves."""
-    named: set[int] = set()
-    for invocation in failed:
-        tail = tails[invocation.rank] if invocation.rank < len(tails) else ""
-        for found in _MISSING.findall(tail)[-1:]:
-            named |= {int(rank) for rank in found.replace(",", " ").split()}
+def stragglers(failed: Sequence[Invocation]) -> set[int]:
+    """Ranks that others have waited for too long; they have not failed themselves."""
+    named = {rank for invocation in failed for rank in invocation.missing}
     return named - {invocation.rank for invocation in failed}
 
 
@@ -158,8 +147,8 @@ def _failed(invocation: Invocation) -> bool:
     )
 
 
-def _blame(invocation: Invocation, situation: Situation) -> Outcome:
-    if _STORE_FULL.search(_tail(invocation, situation)):
+def _blame(invocation: Invocation) -> Outcome:
+    if invocation.sync_error == "StoreFull":
         reason = (
             "the parameter store is full; raise the setting functions.store_memory_mb, "
             "or give the store that functions.parameters names more memory"
@@ -168,10 +157,6 @@ def _blame(invocation: Invocation, situation: Situation) -> Outcome:
     what = "the program" if invocation.running_at is not None else "setup"
     reason = f"{what} ended with exit code {invocation.exit_code} on node {invocation.rank}"
     return Outcome(EndCause.CRASHED, reason, invocation.exit_code, invocation.rank)
-
-
-def _tail(invocation: Invocation, situation: Situation) -> str:
-    return situation.tails[invocation.rank] if invocation.rank < len(situation.tails) else ""
 
 
 def _how(invocation: Invocation) -> str:

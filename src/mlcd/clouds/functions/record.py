@@ -15,7 +15,6 @@ from mlcd.clouds.functions.invoker import Invoker
 from mlcd.clouds.functions.messages import WRITABLE
 from mlcd.clouds.functions.reports import with_answer, with_report
 from mlcd.clouds.functions.workspace import ship_checkpoint
-from mlcd.clouds.tasks.diagnosis import log_tail
 from mlcd.clouds.tasks.recorder import Recorder
 from mlcd.sync import ObjectError
 
@@ -59,12 +58,6 @@ class Record(Recorder[State]):
     def all_ended(self) -> bool:
         """Whether no function of the task runs any more."""
         return all(invocation.ended for invocation in self.state.latest)
-
-    def tails(self) -> list[str]:
-        """The end of each rank's log, once a program has ended badly."""
-        if not any(invocation.exit_code for invocation in self.state.latest):
-            return []
-        return [log_tail(self._collector.folder.log(invocation.rank)) for invocation in self.state.latest]
 
     def receive(self, invoker: Invoker) -> None:
         """Take in answers and reports; while the object store is away nobody is taken for lost."""

@@ -50,7 +50,13 @@ def _with_facts(invocation: Invocation, answer: Answer, generation: int) -> Invo
         asked=str(facts.get("asked", "")),
         refused=str(facts.get("refused", "")),
         problem=str(facts.get("problem", "")) or (_STALE if stale else ""),
+        sync_error=str(facts.get("sync_error", "")),
+        missing=_ranks(str(facts.get("missing", ""))),
     )
+
+
+def _ranks(text: str) -> tuple[int, ...]:
+    return tuple(int(rank) for rank in text.split(",") if rank.isdecimal() and len(rank) < 10)
 
 
 def with_report(state: State, rank: int, report: Report, spec: Spec) -> State:
@@ -72,7 +78,13 @@ def with_report(state: State, rank: int, report: Report, spec: Spec) -> State:
     )
     if report.generation in (0, state.generation):
         told = replace(
-            told, phase=report.phase, exit_code=report.exit_code, asked=report.asked, problem=report.problem
+            told,
+            phase=report.phase,
+            exit_code=report.exit_code,
+            asked=report.asked,
+            problem=report.problem,
+            sync_error=report.sync_error,
+            missing=_ranks(report.missing),
         )
     if report.phase == "ended" and invocation.ended_at is None:
         stale = report.generation not in (0, state.generation)

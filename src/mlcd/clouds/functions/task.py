@@ -144,7 +144,6 @@ class FunctionTask(TaskLife[Spec, State]):
                 memory_mb=self._memory_mb,
                 lost_seconds=self._settings.lost_seconds,
                 settle_seconds=0.0 if alone else SETTLE_SECONDS,
-                tails=self._record.tails(),
                 store_lives=self._servers.alive(),
             )
         )

@@ -8,14 +8,13 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlcd.clouds.checkpoints import put_in_place
 from mlcd.clouds.functions.messages import CODE, Event, checkpoint_key
 from mlcd.clouds.tasks.copies import Signatures, signatures
-from mlcd.clouds.tasks.outputs import collect_outputs
+from mlcd.clouds.tasks.node import NodePrograms
 from mlcd.sync import ObjectNotFound, ObjectStore, ObjectTooLarge
 from mlcd.worker import checkpoints
 from mlcd.worker.bundle import write_bundle
@@ -56,6 +55,20 @@ class Workspace:
         """What the program prints in this invocation."""
         return self.root / f"{self.event.invocation_id}.log"
 
+    @property
+    def sync_sign(self) -> Path:
+        """Why mlcd.sync could not go on in the program, written by the program itself."""
+        return self.root / f"sync-{self.event.invocation_id}.json"
+
+    def read_sync_sign(self) -> dict[str, str]:
+        """The same as facts of a report."""
+        try:
+            sign = json.loads(self.sync_sign.read_text())
+            ranks = ",".join(str(int(rank)) for rank in sign["ranks"])
+            return {"sync_error": str(sign["error"]), "missing": ranks}
+        except (OSError, ValueError, LookupError, TypeError):
+            return {"sync_error": "", "missing": ""}
+
     def fetch(self, objects: ObjectStore) -> None:
         """Bring the code here, unless an earlier invocation did."""
         for folder in (self.checkpoints, self.outputs, self.progress):
@@ -93,9 +106,10 @@ class Workspace:
         fetch_checkpoint(objects, name, self.checkpoints)
         return wanted
 
-    def collect(self, objects: ObjectStore, say: Callable[[str], None]) -> None:
+    def collect(self, objects: ObjectStore, program: NodePrograms) -> None:
         """Ship what the program hands back."""
-        collect_outputs(self.code, self._signatures(), self.event.outputs, self.outputs, say)
+        program.before = self._signatures()
+        program.collect(self.event.outputs, self.outputs)
         for file in files_inside(self.outputs):
             objects.upload(file, f"outputs/{file.relative_to(self.outputs).as_posix()}")
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 import random
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from mlcd import registry
 from mlcd.clouds.local.exchange import exchange_environment
 from mlcd.clouds.local.files import Spec, copies_folder
-from mlcd.clouds.local.nodes import LocalNode
 from mlcd.clouds.local.places import Taken
 from mlcd.clouds.tasks.copies import LARGE_BYTES, copy_workdir, mount
 from mlcd.clouds.tasks.environment import checkpoint_folder, node_environment, with_bundle
-from mlcd.clouds.tasks.snapshots import put_back
+from mlcd.clouds.tasks.node import NodePrograms
+from mlcd.clouds.tasks.programs import Program
 from mlcd.core.task import TaskFolder
-from mlcd.platforms.base import Node, Platform, Process
+from mlcd.platforms.base import Node, Platform
 from mlcd.worker.bundle import write_bundle
 
 T = TypeVar("T")
@@ -27,12 +26,13 @@ _HOST = "127.0.0.1"
 _PORTS = range(20000, 32000)  # below those that the system hands out by itself
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A node that is ready, and the processes that shall run on it."""
+class LocalNode(NodePrograms):
+    """A node with its own cores, folder and log, and the programs that shall run on it."""
 
-    node: LocalNode
-    processes: tuple[Process, ...]
+    def __init__(self, node: Node, processors: frozenset[int], folder: Path, log: Path) -> None:
+        super().__init__(folder, log, processors)
+        self.node = node
+        self.programs: list[Program] = []
 
 
 def prepare(
@@ -42,31 +42,34 @@ def prepare(
     marker: Path,
     secrets: Mapping[str, str],
     check: Callable[[], None],
-) -> list[Prepared]:
+) -> list[LocalNode]:
     """Every node of the deployment, ready to start."""
     bundle = write_bundle(copies_folder(folder) / "worker")
     env = with_bundle(node_environment(spec.task, folder, marker, secrets), bundle)
     env = {**env, **exchange_environment(spec.deployment, marker)}
     platform: Platform = registry.load("platforms", spec.task.platform)()
-    ready = [_prepare_one(spec, node, taken, folder, env, platform) for node in _nodes(spec, taken)]
-    for prepared in ready:
-        _fill_copy(spec, prepared.node, check)
-        _put_back(spec, folder, prepared.node)
-    return ready
+    return [_prepare_one(spec, node, taken, folder, env, platform, check) for node in _nodes(spec, taken)]
 
 
 def _prepare_one(
-    spec: Spec, node: Node, taken: Taken, folder: TaskFolder, env: dict[str, str], platform: Platform
-) -> Prepared:
+    spec: Spec,
+    node: Node,
+    taken: Taken,
+    folder: TaskFolder,
+    env: dict[str, str],
+    platform: Platform,
+    check: Callable[[], None],
+) -> LocalNode:
     cores = share(taken.cores, node.rank, spec.deployment.nodes)
-    local = LocalNode(
-        node=node,
-        processors=frozenset(spec.cores[core] for core in cores),
-        copy=copies_folder(folder) / f"node-{node.rank}",
-        log=folder.log(node.rank),
-        env=env,
-    )
-    return Prepared(local, platform.processes(spec.task, spec.deployment, node))
+    processors = frozenset(spec.cores[core] for core in cores)
+    copy = copies_folder(folder) / f"node-{node.rank}"
+    local = LocalNode(node, processors, copy, folder.log(node.rank))
+    for process in platform.processes(spec.task, spec.deployment, node):
+        own = {**env, **process.env, "MLCD_WORKDIR": str(copy)}
+        local.programs.append(Program(process.command, own, process.serves))
+    _fill_copy(spec, local, check)
+    local.restore(checkpoint_folder(spec.task, folder), spec.task.checkpoint_path)
+    return local
 
 
 def _nodes(spec: Spec, taken: Taken) -> list[Node]:
@@ -85,24 +88,16 @@ def _nodes(spec: Spec, taken: Taken) -> list[Node]:
 
 
 def _fill_copy(spec: Spec, node: LocalNode, check: Callable[[], None]) -> None:
-    node.copy.mkdir(parents=True, exist_ok=True)
+    node.folder.mkdir(parents=True, exist_ok=True)
     workdir = Path(spec.task.workdir)
     if spec.task.workdir:
-        copied = copy_workdir(workdir, node.copy, skip=Path(spec.home).parent.resolve(), check=check)
+        copied = copy_workdir(workdir, node.folder, skip=Path(spec.home).parent.resolve(), check=check)
         if copied > LARGE_BYTES:
             node.say(
                 f"the working copy of {workdir} holds {copied / 2**30:.1f} GiB; file_mounts are linked when large"
             )
-    for target in mount(spec.task.file_mounts, workdir, node.copy, check):
+    for target in mount(spec.task.file_mounts, workdir, node.folder, check):
         node.say(f"{target} is large and was linked, not copied: the program should not write to it")
-
-
-def _put_back(spec: Spec, folder: TaskFolder, node: LocalNode) -> None:
-    """The newest complete checkpoint goes to where the program looks for it."""
-    if spec.task.checkpoint_path:
-        newest = put_back(checkpoint_folder(spec.task, folder), node.copy / spec.task.checkpoint_path)
-        if newest is not None:
-            node.say(f"going on from checkpoint {newest.name}")
 
 
 def share(things: Sequence[T], rank: int, count: int) -> Sequence[T]:

@@ -17,29 +17,23 @@ from pathlib import Path
 
 from mlcd.clouds.local.exchange import forget_exchange
 from mlcd.clouds.local.files import Spec, State, TaskFiles, copies_folder
-from mlcd.clouds.local.nodes import LocalNode, end_nodes
 from mlcd.clouds.local.places import Places
-from mlcd.clouds.local.preparation import Prepared, prepare
+from mlcd.clouds.local.preparation import LocalNode, prepare
 from mlcd.clouds.local.usage import UsageMeter
-from mlcd.clouds.tasks.copies import Signatures, signatures
-from mlcd.clouds.tasks.diagnosis import OUT_OF_MEMORY, diagnose, shown
+from mlcd.clouds.tasks.diagnosis import OUT_OF_MEMORY, diagnose
 from mlcd.clouds.tasks.life import TaskLife, note_cause
+from mlcd.clouds.tasks.node import FAILED_GRACE_SECONDS
 from mlcd.clouds.tasks.outcome import Ending, Outcome
-from mlcd.clouds.tasks.outputs import collect_outputs
 from mlcd.clouds.tasks.processes import birth, end_marked, oom_kills
+from mlcd.clouds.tasks.programs import KILLED, Program, end_programs
 from mlcd.clouds.tasks.progress import Follower
 from mlcd.clouds.tasks.recorder import Recorder, disk_is_full
-from mlcd.clouds.tasks.snapshots import Snapshots
 from mlcd.clouds.tasks.watch import Watch
 from mlcd.core.task import EndCause, TaskState
 from mlcd.errors import MlcdError
-from mlcd.platforms.base import Process
 
 TICK_SECONDS = 0.1
 FULL_SECONDS = 3.0  # a disk may be full for so long before the task is given up
-FAILED_GRACE_SECONDS = 5.0  # for the other nodes, once one has failed
-_SIGNALLED = 128  # exit codes from here on mean a signal
-_KILLED = 137
 
 
 class LocalTask(TaskLife[Spec, State]):
@@ -54,9 +48,7 @@ class LocalTask(TaskLife[Spec, State]):
         self._recorder.full_seconds = FULL_SECONDS
         self._places = Places(self._home / "places")
         self._watch = Watch(files.stop, (files.root, self._folder.root))
-        self._ready: list[Prepared] = []
-        self._before: Signatures = {}
-        self._snapshots: Snapshots | None = None
+        self._nodes: list[LocalNode] = []
         self._oom_kills = oom_kills()
 
     @staticmethod
@@ -90,24 +82,24 @@ class LocalTask(TaskLife[Spec, State]):
         self._watch.limit(self._task.max_seconds)
         self._recorder.change(started_at=time.time())
         self._make_folders()
-        self._ready = prepare(
+        self._nodes = prepare(
             self._spec, taken, self._folder, self._files.root, self._secrets, self._watch.check
         )
-        self._before = signatures(self._nodes[0].copy)
+        self._nodes[0].note_copy()
 
     def _set_up(self) -> None:
         self._recorder.change(setup_at=time.time())
         if self._task.setup:
             self._recorder.change(state=TaskState.SETUP)
-            for prepared in self._ready:
-                prepared.node.start([Process(self._task.setup, prepared.processes[0].env)])
+            for node in self._nodes:
+                node.start([Program(self._task.setup, node.programs[0].env)])
             self._follow("setup")
 
     def _work(self) -> None:
         self._recorder.change(state=TaskState.RUNNING, running_at=time.time())
-        self._snapshots = self._watch_checkpoints()
-        for prepared in self._ready:
-            prepared.node.start(prepared.processes)
+        self._watch_checkpoints()
+        for node in self._nodes:
+            node.start(node.programs)
         self._follow("the program")
 
     def _follow(self, what: str) -> None:
@@ -117,31 +109,19 @@ class LocalTask(TaskLife[Spec, State]):
             self._watch.check()
             if meter.due():
                 self._look(meter)
-            if self._snapshots is not None:
-                self._snapshots.look()
+            self._nodes[0].look()
             self._watch.pause(TICK_SECONDS)
 
-    def _watch_checkpoints(self) -> Snapshots | None:
-        started_at = self._recorder.state.started_at
-        if not self._task.checkpoint_path or started_at is None:
-            return None
-        node = self._nodes[0]
-        return Snapshots(
-            folder=node.copy / self._task.checkpoint_path,
-            into=self._checkpoints,
-            keep=self._task.checkpoint_keep,
-            trained_at=Follower(self._spec, self._folder, started_at).trained_at,
-            task_id=self._task.id,
-            say=node.say,
-            roots=lambda: node.roots,
-        )
+    def _watch_checkpoints(self) -> None:
+        trained_at = Follower(self._spec, self._folder, self._recorder.state.started_at or 0.0).trained_at
+        task, into = self._task, self._checkpoints
+        self._nodes[0].watch(task.checkpoint_path, into, task.checkpoint_keep, trained_at, task.id)
 
     def _all_done(self, what: str) -> bool:
-        codes = [node.exit_code() for node in self._nodes]
-        if all(code == 0 for code in codes):
+        if all(node.worked() for node in self._nodes):
             return True
-        for rank, code in enumerate(codes):
-            if failed := code or self._nodes[rank].server_code():
+        for rank, node in enumerate(self._nodes):
+            if failed := node.failed_code():
                 raise Ending(self._diagnose(failed, rank, what))
         return False
 
@@ -164,13 +144,13 @@ class LocalTask(TaskLife[Spec, State]):
             node.say(
                 f"ended: it used {meter.usage.peak_memory_gib:.2f} GiB of memory, its share is {share_gib:.2f} GiB"
             )
-            raise Ending(Outcome(EndCause.OUT_OF_MEMORY, OUT_OF_MEMORY, _KILLED, greedy))
+            raise Ending(Outcome(EndCause.OUT_OF_MEMORY, OUT_OF_MEMORY, KILLED, greedy))
 
     def _end(self, outcome: Outcome) -> None:
         grace = self._task.grace_seconds
         if outcome.state is not TaskState.STOPPED:
             grace = min(grace, FAILED_GRACE_SECONDS)
-        end_nodes(self._nodes, grace, self._watch.pause)
+        end_programs(self._nodes, grace, self._watch.pause)
         end_marked(self._files.root, patience_seconds=5.0)
         if self._spec.deployment.nodes > 1:
             forget_exchange(self._files.root)
@@ -186,11 +166,9 @@ class LocalTask(TaskLife[Spec, State]):
         with suppress(OSError):
             self._recorder.change()  # the end may take a while: a sign of life
         try:
-            if self._snapshots is not None:
-                self._snapshots.finish(self._ended_in_order(outcome), ended_at)
-            if self._ready:
-                first, into = self._nodes[0], self._folder.outputs
-                collect_outputs(first.copy, self._before, self._task.outputs, into, first.say)
+            for first in self._nodes[:1]:
+                first.finish_checkpoints(self._ended_in_order(outcome), ended_at)
+                first.collect(self._task.outputs, self._folder.outputs)
         except OSError as error:
             note_cause()
             failed = self._failed(error)
@@ -202,17 +180,12 @@ class LocalTask(TaskLife[Spec, State]):
 
     def _ended_in_order(self, outcome: Outcome) -> bool:
         """Whether the program had the time to finish what it was writing: no signal and no error ended it."""
-        codes = [node.exit_code() for node in self._nodes]
         well = outcome.state in (TaskState.SUCCEEDED, TaskState.STOPPED)
-        return well and all(code is not None and 0 <= code < _SIGNALLED for code in codes)
+        return well and all(node.in_order for node in self._nodes)
 
     def _record_end(self, outcome: Outcome, ended_at: float) -> None:
-        codes = tuple(shown(node.exit_code()) for node in self._nodes)
+        codes = tuple(node.exit_code() for node in self._nodes)
         code = outcome.exit_code if outcome.exit_code is not None else next(iter(codes), None)
         billed = self._recorder.state.started_at is not None
         outcome = replace(outcome, exit_code=code, exit_codes=codes)
         self._recorder.finish(outcome, ended_at if billed else time.time())
-
-    @property
-    def _nodes(self) -> list[LocalNode]:
-        return [prepared.node for prepared in self._ready]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mlcd.clouds.local.gpus import GpuUse, gpu_use
-from mlcd.clouds.local.nodes import LocalNode
+from mlcd.clouds.local.preparation import LocalNode
 from mlcd.clouds.local.sockets import received_bytes, sockets_of
 from mlcd.clouds.tasks.processes import Seen, private_bytes, seen
 from mlcd.core.progress import NodeUsage, Usage

@@ -25,7 +25,10 @@ _AGENT = (
     "clouds/tasks/copies.py",
     "clouds/tasks/formats.py",
     "clouds/tasks/outputs.py",
+    "clouds/tasks/node.py",
     "clouds/tasks/processes.py",
+    "clouds/tasks/programs.py",
+    "clouds/tasks/signals.py",
     "clouds/tasks/snapshots.py",
     "clouds/remote/__init__.py",
 )

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 from mlcd.clouds.tasks.outcome import Outcome
+from mlcd.clouds.tasks.programs import KILLED, SIGNALLED, shown
 from mlcd.core.task import EndCause
 from mlcd.worker.trees import read_part
 
@@ -24,18 +25,13 @@ def diagnose(code: int, node: int, log: Path, what: str, kernel_killed: bool | N
     """How the program's failure is to be told. `kernel_killed`: for want of memory; None: not known."""
     tail = log_tail(log)
     code = shown(code) or 0
-    if code == 128 + signal.SIGKILL and kernel_killed is False:
+    if code == KILLED and kernel_killed is False:
         return Outcome(EndCause.NODE_LOST, f"node {node} was killed from outside", code, node)
-    if code == 128 + signal.SIGKILL or _NO_MEMORY.search(tail):
+    if code == KILLED or _NO_MEMORY.search(tail):
         return Outcome(EndCause.OUT_OF_MEMORY, OUT_OF_MEMORY, code, node)
     if _NO_ROOM.search(tail):
         return Outcome(EndCause.DISK_FULL, "no space left on the disk", code, node)
     return Outcome(EndCause.CRASHED, f"{what} ended with {_in_words(code)} on node {node}", code, node)
-
-
-def shown(code: int | None) -> int | None:
-    """An exit code as shells show it: 128 and the number of the signal that ended it."""
-    return 128 - code if code is not None and code < 0 else code
 
 
 def log_tail(log: Path, lines: int = TAIL_LINES) -> str:
@@ -51,6 +47,6 @@ def log_tail(log: Path, lines: int = TAIL_LINES) -> str:
 def _in_words(code: int) -> str:
     """'exit code 3', or the name of the signal in codes above 128."""
     try:
-        return f"{signal.Signals(code - 128).name} (exit code {code})"
+        return f"{signal.Signals(code - SIGNALLED).name} (exit code {code})"
     except ValueError:
         return f"exit code {code}"

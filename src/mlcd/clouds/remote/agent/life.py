@@ -30,16 +30,12 @@ from mlcd.clouds.remote.agent.environment import node_environment
 from mlcd.clouds.remote.agent.inventory import inventory
 from mlcd.clouds.remote.agent.limits import Ended, Limits
 from mlcd.clouds.remote.agent.meter import Meter
-from mlcd.clouds.remote.agent.programs import Program, Programs
-from mlcd.clouds.tasks.copies import Signatures, signatures
-from mlcd.clouds.tasks.outputs import collect_outputs
+from mlcd.clouds.tasks.node import FAILED_GRACE_SECONDS, NodePrograms
 from mlcd.clouds.tasks.processes import end_marked, oom_kills
-from mlcd.clouds.tasks.snapshots import Snapshots, put_back
+from mlcd.clouds.tasks.programs import Program, end_programs
 
 TICK_SECONDS = 0.2
 BEAT_SECONDS = 0.8
-FAILED_GRACE_SECONDS = 5.0
-_SIGNALLED = 128  # exit codes from here on mean a signal
 
 
 class Agent:
@@ -49,13 +45,10 @@ class Agent:
         self._root = root
         self._spec = spec
         self._control = Path(spec["control"])
-        self._copy = root / "copy"
         self._env = node_environment(root, spec)
-        self._programs = Programs(self._copy, root / "log")
+        self._node = NodePrograms(root / "copy", root / "log")
         self._limits = Limits(root, spec)
         self._meter = Meter(spec)
-        self._snapshots: Snapshots | None = None
-        self._before: Signatures = {}
         self._oom_kills = oom_kills()
         self._beat_at = 0.0
         self._state: dict[str, Any] = {"phase": "setup", "why": "", "codes": [], "ended_at": None}
@@ -76,15 +69,15 @@ class Agent:
             return ended
         except Exception:  # whatever it is, the program must be ended and the cause told
             traceback.print_exc()
-            self._say(f"mlcd's agent could not go on: {traceback.format_exc(limit=1)}")
+            self._node.say(f"mlcd's agent could not go on: {traceback.format_exc(limit=1)}")
             return Ended("gone")
         return Ended("exit")
 
     def _set_up(self) -> None:
-        self._before = signatures(self._copy)
+        self._node.note_copy()
         if self._spec["setup"]:
             env = {**self._env, **self._spec["processes"][0]["env"]}
-            self._programs.start([Program(self._spec["setup"], env)])
+            self._node.start([Program(self._spec["setup"], env)])
             self._follow("setup")
 
     def _wait_for_go(self) -> None:
@@ -95,58 +88,46 @@ class Agent:
             time.sleep(TICK_SECONDS)
 
     def _work(self) -> None:
-        self._snapshots = self._restore()
+        self._restore()
         processes = [
             Program(one["command"], {**self._env, **one["env"]}, one["serves"])
             for one in self._spec["processes"]
         ]
-        self._programs.start(processes)
-        serves = all(process.serves for process in processes)
-        self._change(phase="running", running_at=time.time(), serves=serves)
+        self._node.start(processes)
+        self._change(phase="running", running_at=time.time(), serves=self._node.only_serve)
         self._follow("exit")
 
-    def _restore(self) -> Snapshots | None:
+    def _restore(self) -> None:
         """Put the newest checkpoint to where the program looks for it, and watch what it saves there."""
-        path = self._spec["checkpoint_path"]
-        if not path:
-            return None
-        put_back(self._root / "checkpoints", self._copy / path)
-        return Snapshots(
-            folder=self._copy / path,
-            into=self._root / "snapshots",
-            keep=2,
-            trained_at=Trained,  # of that moment: how much was trained by then is known at home, where all ranks report
-            task_id=self._spec["task"],
-            say=self._say,
-            roots=lambda: self._programs.roots,
-        )
+        path, into = self._spec["checkpoint_path"], self._root / "snapshots"
+        self._node.restore(self._root / "checkpoints", path)
+        # How much was trained by then is known at home, where all ranks report: here a snapshot is of a moment.
+        self._node.watch(path, into, 2, Trained, self._spec["task"])
 
     def _follow(self, what: str) -> None:
         """Return when all processes have ended well; raise Ended when one has not, or must not go on."""
-        while (code := self._programs.exit_code()) is None:
+        while self._node.only_serve or not self._node.worked():
+            if self._node.failed_code() is not None:
+                raise Ended(what)
             self._limits.check()
-            if self._snapshots is not None:
-                self._snapshots.look()
+            self._node.look()
             self._beat()
             time.sleep(TICK_SECONDS)
-        if code:
-            raise Ended(what)
 
     def _end(self, ended: Ended) -> None:
         """SIGTERM, the grace, SIGKILL; then keep what it made."""
         failed = ended.why in ("exit", "setup", "disk full", "gone")
         grace = self._spec["grace_seconds"]
         self._state["notice"] = self._limits.notice
-        self._programs.end(
-            min(grace, FAILED_GRACE_SECONDS) if failed else self._limits.grace(grace), self._beat
-        )
+        grace = min(grace, FAILED_GRACE_SECONDS) if failed else self._limits.grace(grace)
+        end_programs([self._node], grace, self._pause)
         end_marked(self._root, patience_seconds=5.0)
         ended_at = time.time()
         self._keep(ended_at)
         self._change(
             phase="ended",
             why=ended.why,
-            codes=self._programs.codes(),
+            codes=self._node.codes(),
             ended_at=ended_at,
             out_of_memory=self._out_of_memory(),
             disk_full=self._limits.disk_full(),
@@ -155,17 +136,15 @@ class Agent:
     def _keep(self, ended_at: float) -> None:
         """Commit the last state that the program saved, and gather its outputs."""
         try:
-            if self._snapshots is not None:
-                self._snapshots.finish(self._in_order(), ended_at)
+            self._node.finish_checkpoints(self._node.in_order, ended_at)
             if self._spec["rank"] == 0:
-                into = self._root / "outputs"
-                collect_outputs(self._copy, self._before, self._spec["outputs"], into, self._say)
+                self._node.collect(self._spec["outputs"], self._root / "outputs")
         except OSError as error:
-            self._say(f"what the program made could not be kept: {error}")
+            self._node.say(f"what the program made could not be kept: {error}")
 
-    def _in_order(self) -> bool:
-        """Whether the program had the time to finish what it was writing."""
-        return all(code is not None and 0 <= code < _SIGNALLED for code in self._programs.codes())
+    def _pause(self, seconds: float) -> None:
+        self._beat()
+        time.sleep(seconds)
 
     def _out_of_memory(self) -> bool:
         return self._oom_kills is not None and oom_kills() != self._oom_kills
@@ -178,17 +157,13 @@ class Agent:
         if self._limits.lease_over() and self._spec["power_off"]:
             subprocess.run(["bash", "-c", self._spec["power_off"]], check=False)
 
-    def _say(self, words: str) -> None:
-        with suppress(OSError), (self._root / "log").open("a") as log:
-            log.write(f"[mlcd] {words}\n")
-
     def _change(self, **facts: Any) -> None:
         self._state.update(facts)
         self._write()
 
     def _beat(self) -> None:
         if time.monotonic() - self._beat_at > BEAT_SECONDS:
-            self._state["usage"] = self._meter.read(self._programs.roots)
+            self._state["usage"] = self._meter.read(self._node.roots)
             self._state["notice"] = self._limits.notice
             self._write()
 

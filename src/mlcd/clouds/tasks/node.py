@@ -1,0 +1,68 @@
+"""The life of a node's program, the same on this computer, on machines elsewhere and in functions:
+
+    restore the newest checkpoint → setup → run, watching what it saves → end in order → collect the outputs
+
+Who calls these steps decides when, and what the end means. It travels: standard library only, Python 3.9 or newer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mlcd.clouds.checkpoints import Trained
+from mlcd.clouds.tasks.copies import Signatures, signatures
+from mlcd.clouds.tasks.outputs import collect_outputs
+from mlcd.clouds.tasks.programs import Programs
+from mlcd.clouds.tasks.snapshots import Snapshots, put_back
+
+FAILED_GRACE_SECONDS = 5.0  # to end, for what still runs once something has failed
+
+
+class NodePrograms(Programs):
+    """The programs of one node, with the working copy that they run in."""
+
+    def __init__(self, folder: Path, log: Path, processors: frozenset[int] = frozenset()) -> None:
+        super().__init__(folder, log, processors)
+        self.before: Signatures = {}  # of the working copy, before anything ran in it
+        self._snapshots: Snapshots | None = None
+
+    def note_copy(self) -> None:
+        """Remember the working copy as it is: what is new or changed later is what the program made."""
+        self.before = signatures(self.folder)
+
+    def restore(self, checkpoints: Path, path: str) -> None:
+        """Put the newest complete checkpoint, if there is one, to where the program looks for it."""
+        newest = put_back(checkpoints, self.folder / path) if path else None
+        if newest is not None:
+            self.say(f"going on from checkpoint {newest.name}")
+
+    def watch(
+        self, path: str, into: Path, keep: int, trained_at: Callable[[float], Trained], task_id: str
+    ) -> None:
+        """Commit what the program saves to a folder of its own, from now on; no path: it commits by itself."""
+        self._snapshots = None
+        if path:
+            self._snapshots = Snapshots(
+                folder=self.folder / path,
+                into=into,
+                keep=keep,
+                trained_at=trained_at,
+                task_id=task_id,
+                say=self.say,
+                roots=lambda: self.roots,
+            )
+
+    def look(self) -> None:
+        """Commit a checkpoint if the program has finished saving one; returns at once."""
+        if self._snapshots is not None:
+            self._snapshots.look()
+
+    def finish_checkpoints(self, in_order: bool, ended_at: float) -> None:
+        """Commit the last state that the program saved; `in_order`: it had the time to finish it."""
+        if self._snapshots is not None:
+            self._snapshots.finish(in_order, ended_at)
+
+    def collect(self, patterns: Sequence[str], into: Path) -> None:
+        """Gather what the program hands back."""
+        collect_outputs(self.folder, self.before, patterns, into, self.say)
