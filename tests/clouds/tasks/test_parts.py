@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from mlcd.clouds.functions.files import TaskFiles as FunctionFiles
 from mlcd.clouds.local.files import State, TaskFiles
+from mlcd.clouds.remote.files import TaskFiles as RemoteFiles
 from mlcd.clouds.tasks import outputs
 from mlcd.clouds.tasks.copies import copy_workdir, mount
 from mlcd.clouds.tasks.diagnosis import diagnose, log_tail
@@ -217,3 +220,30 @@ def test_a_link_is_handed_back_as_what_it_means_whatever_comes_first(
         "model.pt": "weights",
         link: "weights",
     }
+
+
+def test_what_an_older_mlcd_wrote_of_a_task_is_read(tmp_path: Path) -> None:
+    remote = RemoteFiles.of(tmp_path, "one")
+    remote.root.mkdir(parents=True)
+    old = {
+        "state": "failed",
+        "refused": "",
+        "couriers": 2,
+        "kept": ["m-1"],
+        "kept_until": 9.0,
+        "outcome": None,
+    }
+    (remote.root / "state.json").write_text(json.dumps(old))
+    state = remote.read_state()
+    assert state is not None
+    assert (state.refused, state.runners, state.warm, state.warm_until) == (None, 2, ("m-1",), 9.0)
+
+
+def test_the_functions_of_an_older_mlcd_are_not_forgotten(tmp_path: Path) -> None:
+    files = FunctionFiles.of(tmp_path, "one")
+    files.root.mkdir(parents=True)
+    stint = {"rank": 0, "invocation": "i1", "generation": 1, "invoked_at": 1.0, "heard_at": 2.0}
+    (files.root / "state.json").write_text(json.dumps({"pid": 1, "birth": "b", "stints": [stint], "vain": 1}))
+    state = files.read_state()
+    assert state is not None
+    assert (state.latest[0].invocation_id, state.latest[0].reported_at, state.fruitless) == ("i1", 2.0, 1)

@@ -23,7 +23,7 @@ from urllib.parse import quote, unquote
 from mlcd.clouds.tasks.outcome import Outcome, of_error
 from mlcd.core.machines import Deployment
 from mlcd.core.progress import Usage
-from mlcd.core.serial import from_json, to_json
+from mlcd.core.serial import from_data, to_json
 from mlcd.core.task import EndCause, Refusal, Task, TaskFolder, TaskState
 from mlcd.errors import CloudError
 
@@ -142,9 +142,10 @@ class Files(Generic[SpecKind, StateKind]):
     def read(self, kind: type[Kept], name: str) -> Kept | None:
         """What was kept by this name; None: nothing."""
         try:
-            return from_json(kind, (self.root / name).read_text())
+            text = (self.root / name).read_text()
         except (FileNotFoundError, NotADirectoryError):
             return None
+        return from_data(kind, with_new_names(json.loads(text)))
 
     def write(self, name: str, value: Any) -> None:
         """Keep it; readers see the old or the new, whole."""
@@ -184,6 +185,30 @@ class Files(Generic[SpecKind, StateKind]):
 
 
 AnyFiles = Files[Any, Any]
+
+
+def with_new_names(data: dict[str, Any]) -> dict[str, Any]:
+    """What an mlcd before 0.2 wrote of a task, with the names of today: it may have ended long ago, or still run."""
+    data = {_RENAMED.get(name, name): value for name, value in data.items()}
+    if data.get("refused") == "":
+        data["refused"] = None
+    if isinstance(data.get("latest"), list):
+        data["latest"] = [with_new_names(each) for each in data["latest"]]
+    if isinstance(data.get("outcome"), dict) and "cause" not in data["outcome"]:
+        data["outcome"] = None  # what it says is found out again
+    return data
+
+
+_RENAMED = {
+    "seller": "provider",
+    "couriers": "runners",
+    "kept": "warm",
+    "kept_until": "warm_until",
+    "stints": "latest",
+    "invocation": "invocation_id",
+    "heard_at": "reported_at",
+    "vain": "fruitless",
+}
 
 
 def working_folder(task: Task, files: AnyFiles) -> TaskFolder:
