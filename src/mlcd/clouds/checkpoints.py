@@ -7,7 +7,8 @@ one atomic step. Whether the program or its cloud committed a checkpoint makes n
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +62,29 @@ def newest_complete(checkpoints: Path) -> Path | None:
     """The newest checkpoint of which every byte is as it was committed."""
     found = worker.newest_intact(checkpoints)
     return found.path if found is not None else None
+
+
+@contextmanager
+def downloaded(
+    fetch: Callable[[str, Path, int], None],
+    into: Path,
+    wanted: Callable[[worker.Checkpoint], bool] = lambda manifest: True,
+) -> Iterator[worker.Checkpoint | None]:
+    """A checkpoint that comes from elsewhere, until it is given its name; None: unwanted by its manifest, or not whole.
+
+    `fetch(file, target, size)` copies a file of it here, and no more of it than its size.
+    """
+    partial = worker.begin(into)
+    try:
+        fetch(worker.MANIFEST, partial / worker.MANIFEST, worker.MOST_MANIFEST_BYTES)
+        found = worker.read_checkpoint(partial)
+        found = found if found is not None and wanted(found) else None
+        for file, (size, _) in found.files.items() if found is not None else ():
+            (partial / file).parent.mkdir(parents=True, exist_ok=True)
+            fetch(file, partial / file, size)
+        yield found if found is not None and found.is_intact() else None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)  # one that was given its name is no longer there
 
 
 def is_here(checkpoints: Path, name: str) -> bool:

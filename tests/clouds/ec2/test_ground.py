@@ -8,6 +8,7 @@ from ec2_settings import ec2_settings
 from emulated import EmulatedEc2
 from mlcd.clouds.ec2.account import Account
 from mlcd.clouds.ec2.ground import security_group, subnets
+from mlcd.clouds.ec2.settings import Ec2Settings
 
 
 def doors(ec2: EmulatedEc2, group: str) -> list[str]:
@@ -20,7 +21,7 @@ def doors(ec2: EmulatedEc2, group: str) -> list[str]:
 def test_narrowing_who_may_reach_the_machines_leaves_no_wider_door_open(
     ec2: EmulatedEc2, tmp_path: Path
 ) -> None:
-    account = Account(ec2_settings(tmp_path).ec2)
+    account = Account(ec2_settings(tmp_path).of(Ec2Settings))
     vpc = subnets(account, "us-east-1")[0]["VpcId"]
     wide = security_group(account, "us-east-1", vpc, "0.0.0.0/0")
     narrow = security_group(account, "us-east-1", vpc, "203.0.113.0/24")
@@ -30,7 +31,7 @@ def test_narrowing_who_may_reach_the_machines_leaves_no_wider_door_open(
 
 
 def test_machines_of_one_group_reach_each_other(ec2: EmulatedEc2, tmp_path: Path) -> None:
-    account = Account(ec2_settings(tmp_path).ec2)
+    account = Account(ec2_settings(tmp_path).of(Ec2Settings))
     vpc = subnets(account, "us-east-1")[0]["VpcId"]
     group = security_group(account, "us-east-1", vpc, "198.51.100.7/32")
     (found,) = ec2.boto("ec2").describe_security_groups(GroupIds=[group])["SecurityGroups"]

@@ -20,6 +20,7 @@ from ec2_books import assert_bill_is_true, lives
 from ec2_settings import ec2_settings
 from emulated import EmulatedEc2
 from mlcd.api import Client
+from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.core.run import JobState
 from mlcd.settings import read_settings
 from small_jobs import PROGRAM
@@ -34,7 +35,7 @@ LATE_S = 20.0  # nobody is there to take note of a machine's end for a moment af
 def client(ec2: EmulatedEc2, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     """A client whose controllers are processes of their own, and find their settings as users' do."""
     monkeypatch.setenv("MLCD_HOME", str(tmp_path / "home"))
-    for name, value in asdict(ec2_settings(tmp_path).ec2).items():
+    for name, value in asdict(ec2_settings(tmp_path).of(Ec2Settings)).items():
         monkeypatch.setenv(f"MLCD_EC2_{name}".upper(), str(value))
     made = Client(read_settings())
     yield made

@@ -11,6 +11,7 @@ from ec2_settings import ec2_settings
 from emulated import EmulatedEc2
 from mlcd.clouds.ec2 import open_cloud
 from mlcd.clouds.ec2.machines import Ec2Machines
+from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.clouds.remote.base import BusyError
 from mlcd.clouds.remote.files import TaskFiles
 from mlcd.core.machines import Deployment
@@ -23,7 +24,7 @@ def machines_of(folder: Path, task_id: str) -> Ec2Machines:
     """The seller, as the courier of a task has it."""
     files = TaskFiles(folder / task_id)
     files.root.mkdir(parents=True)
-    return Ec2Machines(folder, ec2_settings(folder).ec2, ["us-east-1"], files)
+    return Ec2Machines(folder, ec2_settings(folder).of(Ec2Settings), ["us-east-1"], files)
 
 
 def pair(folder: Path) -> Deployment:

@@ -16,6 +16,7 @@ from mlcd.clouds.ec2.account import Account
 from mlcd.clouds.ec2.kinds import network_gbps, wanted
 from mlcd.clouds.ec2.prices import spot_history
 from mlcd.clouds.ec2.quotas import Quotas, family_of
+from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.core.machines import Offer
 from mlcd.errors import UserError
 
@@ -39,7 +40,7 @@ def test_offers_have_hardware_prices_and_the_quotas_room(ec2: EmulatedEc2, tmp_p
 
 
 def test_how_a_spot_price_went_is_known_by_zone(ec2: EmulatedEc2, tmp_path: Path) -> None:
-    account, now = Account(ec2_settings(tmp_path).ec2), time.time()
+    account, now = Account(ec2_settings(tmp_path).of(Ec2Settings)), time.time()
     history = spot_history(account, "us-east-1", "c5.large", tmp_path / "prices", now - 24 * 3600.0, now)
     zone, steps = next(iter(history.zones.items()))
     assert len(steps) >= 4  # the emulated price changes every six hours

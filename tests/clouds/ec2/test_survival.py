@@ -18,6 +18,7 @@ from emulated import EmulatedEc2, wait_for
 from mlcd.api import Client
 from mlcd.clouds.ec2 import open_cloud
 from mlcd.clouds.ec2.machines import Ec2Machines
+from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.clouds.remote.base import Machine
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.run import JobState
@@ -191,7 +192,7 @@ def _small_job(code: Path) -> dict[str, Any]:
 def test_one_instance_that_is_not_known_does_not_keep_the_others_alive(
     ec2: EmulatedEc2, tmp_path: Path
 ) -> None:
-    machines = Ec2Machines(tmp_path, ec2_settings(tmp_path).ec2, ["us-east-1"])
+    machines = Ec2Machines(tmp_path, ec2_settings(tmp_path).of(Ec2Settings), ["us-east-1"])
     made = ec2.boto("ec2").run_instances(ImageId=ec2.image, MinCount=1, MaxCount=1, InstanceType="c5.large")
     real = Machine(made["Instances"][0]["InstanceId"], "", "", time.time(), details={"region": "us-east-1"})
     gone = replace(real, id="i-0123456789abcdef0", billed_from=0.0)
@@ -205,7 +206,7 @@ def test_one_instance_that_is_not_known_does_not_keep_the_others_alive(
 
 
 def test_a_terminated_instance_ended_when_aws_says_so(ec2: EmulatedEc2, tmp_path: Path) -> None:
-    machines = Ec2Machines(tmp_path, ec2_settings(tmp_path).ec2, ["us-east-1"])
+    machines = Ec2Machines(tmp_path, ec2_settings(tmp_path).of(Ec2Settings), ["us-east-1"])
     began = time.time()
     made = ec2.boto("ec2").run_instances(ImageId=ec2.image, MinCount=1, MaxCount=1, InstanceType="c5.large")
     one = Machine(made["Instances"][0]["InstanceId"], "", "", began, details={"region": "us-east-1"})

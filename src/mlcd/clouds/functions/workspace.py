@@ -8,10 +8,11 @@ import os
 import shutil
 import tempfile
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlcd.clouds.checkpoints import put_in_place
+from mlcd.clouds.checkpoints import downloaded, put_in_place
 from mlcd.clouds.functions.messages import CODE, Event, checkpoint_key
 from mlcd.clouds.tasks.copies import Signatures, signatures
 from mlcd.clouds.tasks.node import NodePrograms
@@ -155,25 +156,19 @@ def open_workspace(event: Event) -> Workspace:
 def fetch_checkpoint(
     objects: ObjectStore, name: str, into: Path, most_bytes: float = math.inf
 ) -> Path | None:
-    """Bring a checkpoint of so many bytes at most from the object store; None: it is not there in one piece."""
-    partial = checkpoints.begin(into)
-    try:
-        manifest = checkpoint_key(name, checkpoints.MANIFEST)
-        objects.download(manifest, partial / checkpoints.MANIFEST, checkpoints.MOST_MANIFEST_BYTES)
-        found = checkpoints.read_checkpoint(partial)
-        if found is None or found.bytes > most_bytes:
-            return None
-        for file, (size, _) in found.files.items():
-            (partial / file).parent.mkdir(parents=True, exist_ok=True)
-            objects.download(checkpoint_key(name, file), partial / file, size)
-        if not _intact(partial):
-            return None
-        put_in_place(partial, into / name)
-        return into / name
-    except (ObjectNotFound, ObjectTooLarge):
-        return None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    """Download a checkpoint of so many bytes at most from the object store; None: it is not there in one piece."""
+
+    def fetch(file: str, target: Path, size: int) -> None:
+        objects.download(checkpoint_key(name, file), target, size)
+
+    def fits(manifest: checkpoints.Checkpoint) -> bool:
+        return manifest.bytes <= most_bytes
+
+    with suppress(ObjectNotFound, ObjectTooLarge), downloaded(fetch, into, fits) as found:
+        if found is not None:
+            put_in_place(found.path, into / name)
+            return into / name
+    return None
 
 
 def ship_checkpoint(objects: ObjectStore, folder: Path) -> None:

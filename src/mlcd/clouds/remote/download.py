@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from mlcd.clouds.checkpoints import Trained, is_here, prune, put_in_place
+from mlcd.clouds.checkpoints import Trained, downloaded, is_here, prune, put_in_place
 from mlcd.clouds.received import checkpoint_name, inside
 from mlcd.clouds.remote.node import RemoteNode
 from mlcd.errors import CloudError
@@ -68,37 +67,39 @@ class Downloader:
         return kind == "checkpoints" and is_here(self._checkpoints, name)
 
     def _fetch(self, kind: str, name: str, patient: bool) -> bool:
-        partial = worker.begin(self._checkpoints)
-        try:
-            manifest = partial / worker.MANIFEST
-            self._node.fetch(f"{kind}/{name}/{worker.MANIFEST}", manifest, worker.MOST_MANIFEST_BYTES)
-            found = worker.read_checkpoint(partial)
-            if kind == "snapshots" and patient and found and self._may_know_more(name, found.facts.samples):
-                return False
-            for file, (size, _) in found.files.items() if found is not None else ():
-                self._node.fetch(f"{kind}/{name}/{file}", inside(partial, file), size)
-            self._commit(kind, name, partial)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-        prune(self._checkpoints, self._keep)
-        return True
+        """Download it; whether that was done, or given up for good."""
+        later = False
+
+        def fetch(file: str, target: Path, size: int) -> None:
+            self._node.fetch(f"{kind}/{name}/{file}", target, size)
+
+        def wanted(manifest: worker.Checkpoint) -> bool:
+            nonlocal later
+            moment = manifest.facts.samples
+            later = kind == "snapshots" and patient and self._may_know_more(name, moment)
+            return not later
+
+        with downloaded(fetch, self._checkpoints, wanted) as found:
+            if not later:
+                self._commit(kind, name, found)
+                prune(self._checkpoints, self._keep)
+        return not later
 
     def _may_know_more(self, name: str, moment: float) -> bool:
         """Whether the program's count at its save is not home yet, but may be soon."""
         asked_at = self._asked_at.setdefault(name, time.monotonic())
         return not self._trained_at(moment).known and time.monotonic() - asked_at < COUNT_SECONDS
 
-    def _commit(self, kind: str, name: str, partial: Path) -> None:
+    def _commit(self, kind: str, name: str, found: worker.Checkpoint | None) -> None:
         """A checkpoint of the program keeps its name; a snapshot gets the samples that were done when it was made."""
-        found = worker.read_checkpoint(partial)
-        if found is None or not found.is_intact() or found.sequence != int(name.split("-")[0]):
+        if found is None or found.sequence != int(name.split("-")[0]):
             raise CloudError(f"Checkpoint {name} of task {self._task_id} was broken on the way.")
         if kind == "checkpoints":
-            put_in_place(partial, inside(self._checkpoints, name))
+            put_in_place(found.path, inside(self._checkpoints, name))
             return
-        (partial / worker.MANIFEST).unlink()
+        (found.path / worker.MANIFEST).unlink()
         samples = self._trained_at(found.facts.samples).samples
-        worker.commit(partial, worker.Facts(samples, task_id=self._task_id))
+        worker.commit(found.path, worker.Facts(samples, task_id=self._task_id))
 
 
 def download_outputs(nodes: list[RemoteNode], into: Path) -> None:
