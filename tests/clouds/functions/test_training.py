@@ -231,7 +231,7 @@ def test_a_runner_that_cannot_begin_is_told_and_not_started_again_and_again(fiel
     files.write_spec(Spec(task, field.deployment(), str(field.cloud.home), time.time()))
     status = field.wait(task.id)
     assert status.state is TaskState.FAILED
-    assert "no object store" in status.reason
+    assert "is not an object store" in status.reason
 
 
 def test_an_object_store_that_cannot_be_written_to_is_refused_before_anything_is_paid(
