@@ -21,6 +21,6 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
 
 
 @pytest.fixture(autouse=True)
-def _couriers_find_the_seller(monkeypatch: pytest.MonkeyPatch) -> None:
+def _runners_find_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runner imports the provider by name, from these tests."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))

@@ -92,7 +92,7 @@ def runners(home: Path) -> list[psutil.Process]:
     return found
 
 
-def kill_couriers(home: Path) -> None:
+def kill_runners(home: Path) -> None:
     for process in runners(home):
         process.kill()
         process.wait(10)
@@ -167,7 +167,7 @@ def test_a_runner_killed_again_and_again_rents_once_and_loses_nothing(rented: Re
     handle = rented.launch(task, nodes=2)
     for number in range(10):
         time.sleep(0.15 * number)
-        kill_couriers(rented.home)
+        kill_runners(rented.home)
         status = rented.cloud.status(handle)
     status = rented.wait(handle)
     assert status.state is TaskState.SUCCEEDED, status
@@ -184,7 +184,7 @@ def test_what_is_stopped_while_its_runner_is_dead_saves_comes_home_and_is_given_
     task = rented.task("python3 train.py", workdir=str(tmp_path / "work"))
     handle = rented.launch(task)
     rented.wait(handle, lambda status: status.progress.steps > 2)
-    kill_couriers(rented.home)
+    kill_runners(rented.home)
     rented.cloud.stop(handle)
     status = rented.wait(handle)
     assert (status.state, status.reason) == (TaskState.STOPPED, "stopped")
@@ -210,7 +210,7 @@ def test_what_a_task_that_is_over_left_behind_can_still_be_ended(keeping: Rented
     probe = replace(keeping.task("true"), kind=TaskKind.PROBE)
     handle = keeping.launch(probe)
     keeping.wait(handle)
-    kill_couriers(keeping.home)  # nobody minds the machine that waits
+    kill_runners(keeping.home)  # nobody minds the machine that waits
     assert [owned.task_id for owned in keeping.cloud.owned()] == ["task-1"]
     keeping.cloud.stop(handle)
     assert list(keeping.cloud.owned()) == []
@@ -390,7 +390,7 @@ def test_a_machine_that_a_later_task_keeps_is_not_ended_by_the_task_that_kept_it
     assert [owned.task_id for owned in longer.cloud.owned()] == ["task-2"]
     longer.cloud.stop(handle)
     assert longer.cloud.calls() == ["rent m-1", "release m-1"]
-    kill_couriers(tmp_path)
+    kill_runners(tmp_path)
 
 
 def test_what_was_offered_before_a_kill_but_not_kept_is_given_back_and_taken_by_nobody(
@@ -398,7 +398,7 @@ def test_what_was_offered_before_a_kill_but_not_kept_is_given_back_and_taken_by_
 ) -> None:
     handle = keeping.launch(replace(keeping.task("true"), kind=TaskKind.PROBE))
     keeping.wait(handle)
-    kill_couriers(keeping.home)
+    kill_runners(keeping.home)
     files = TaskFiles.of(keeping.cloud.home, handle)
     undecided(files, keeping.cloud.home / "warm" / "job")
     assert keeping.wait(handle).state is TaskState.SUCCEEDED
@@ -425,7 +425,7 @@ def test_all_nodes_meet_at_one_port_though_a_runner_is_killed_between_their_star
     task = rented.task("echo $MASTER_PORT > $MLCD_OUTPUT_DIR/$NODE_RANK.txt")
     handle = rented.launch(task, nodes=2)
     wait_until(lambda: list(tmp_path.glob("bases/m-1/tasks/*/control/state.json")), "the first agent")
-    kill_couriers(tmp_path)
+    kill_runners(tmp_path)
     gate.unlink()
     assert rented.wait(handle).state is TaskState.SUCCEEDED
     outputs = TaskFolder(Path(task.folder)).outputs
@@ -462,7 +462,7 @@ def test_machines_that_ended_by_their_lease_cost_nothing_after_it(tmp_path: Path
     rented = Rented(tmp_path, door, lease_seconds=100.0)
     handle = rented.launch(rented.task("sleep 1000"))
     rented.running(handle)
-    kill_couriers(rented.home)  # the computer sleeps for ten hours, its machine ends by itself meanwhile
+    kill_runners(rented.home)  # the computer sleeps for ten hours, its machine ends by itself meanwhile
     files = TaskFiles.of(rented.cloud.home, handle)
     state = files.read_state()
     assert state is not None
@@ -554,7 +554,7 @@ def test_a_program_nobody_hears_of_ends_with_its_lease(tmp_path: Path, door: Doo
     rented = Rented(tmp_path, door, lease_seconds=25.0, keep_seconds=60.0)
     handle = rented.launch(rented.task("echo pid $$; exec sleep 1000"))
     tail = rented.wait(handle, lambda status: "pid" in status.log_tail).log_tail
-    kill_couriers(rented.home)
+    kill_runners(rented.home)
     pid = int(tail.split()[1])
     deadline = time.monotonic() + 90
     while psutil.pid_exists(pid):

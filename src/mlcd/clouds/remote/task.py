@@ -54,6 +54,8 @@ class RemoteTask(TaskLife[Spec, State]):
 
     def __init__(self, files: TaskFiles, spec: Spec, secrets: Mapping[str, str]) -> None:
         super().__init__(files, spec, secrets)
+        # SIGTERM ends us, not the task, which is taken over; and what the provider starts must hear it.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         self._machines: Machines = load(spec.provider)(self._home, spec.options, files)
         self._record = Record(files, spec, self._machines)
         self._collector = Collector(self._record)
@@ -63,7 +65,6 @@ class RemoteTask(TaskLife[Spec, State]):
     def run(self) -> None:
         """Look after the task, whatever happens, and leave the final state."""
         record = self._record
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # SIGTERM ends us, not the task: it is taken over
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         record.begin()
         record.change(runners=record.state.runners + 1)
