@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+from mlcd import registry
 from mlcd.core.job import Job
 
 _RUNNERS = frozenset({"python", "python3", "torchrun", "accelerate", "deepspeed", "bash", "sh"})
@@ -15,14 +19,9 @@ _EXPANDED = re.compile(r"[$`]")  # only the shell knows what stands there: it ma
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
 _SETS_PATH = re.compile(r"(?<![\w${-])PYTHONPATH=(?!\S*\$\{?PYTHONPATH)")
 _LARGEST_SCRIPT = 1_000_000  # bytes
-_TORCH_COMMAND = re.compile(r"\b(torchrun|torch)\b")
-# What a script imports tells its platform; the first that fits, since torch programs may import the others' tools.
-_IMPORTS = {
-    "pytorch": r"torch\w*|lightning|pytorch_lightning|accelerate|transformers",
-    "tensorflow": r"tensorflow|keras",
-    "jax": r"jax|flax|optax",
-    "mxnet": r"mxnet",
-}
+# Of several platforms that fit a script, outside ones go first, since they build on these; then in this order, since torch
+# programs may import the others' tools.
+_LAST = ("pytorch", "tensorflow", "jax", "mxnet", "command")
 _PYTHON_SCRIPT = re.compile(r"(?:^|[\s'\"=])([\w./-]+\.py)\b")
 _MODULE = re.compile(r"\s-m\s+([\w.]+)")
 _OTHER_PROGRAMS = frozenset({"-c", "-m"})  # of the interpreter: what it runs is no file, or one elsewhere
@@ -68,15 +67,33 @@ def keeping_python_path(run: str) -> str:
 
 
 def likely_platform(run: str, workdir: str) -> str:
-    """The platform that the command or the script that it names uses, else 'command'."""
-    if _TORCH_COMMAND.search(run):
-        return "pytorch"
+    """The platform whose launcher the command names, or whose packages its script imports; else 'command'."""
+    for name, platform in _platforms().items():
+        if _any_word(getattr(platform, "launchers", ()), r"\b(?:{})\b", [run]):
+            return name
     scripts = list(_scripts(run, workdir))
-    for platform, packages in _IMPORTS.items():
-        imports = re.compile(rf"^\s*(?:import|from)\s+(?:{packages})\b", re.MULTILINE)
-        if any(imports.search(text) for text in scripts):
-            return platform
+    for name, platform in _platforms().items():
+        if _any_word(getattr(platform, "packages", ()), r"^\s*(?:import|from)\s+(?:{})\b", scripts):
+            return name
     return "command"
+
+
+@cache
+def _platforms() -> dict[str, Any]:
+    """All platforms in the order in which they are considered; a plug-in that cannot be imported is left out."""
+    outside = [name for name in registry.names("platforms") if name not in _LAST]
+    found = {}
+    for name in (*outside, *_LAST):
+        with suppress(ImportError):
+            found[name] = registry.load("platforms", name)
+    return found
+
+
+def _any_word(words: tuple[str, ...], pattern: str, texts: list[str]) -> bool:
+    """Whether one of the words, in which `*` stands for the rest of a name, is in a text where the pattern says."""
+    alternatives = "|".join(re.escape(word).replace(r"\*", r"\w*") for word in words)
+    found = re.compile(pattern.format(alternatives), re.MULTILINE)
+    return bool(words) and any(found.search(text) for text in texts)
 
 
 def _scripts(run: str, workdir: str) -> Iterable[str]:

@@ -36,7 +36,14 @@ class Process:
 
 
 class Platform(Protocol):
-    """An ML platform: PyTorch, any command, …"""
+    """An ML platform: PyTorch, any command, …
+
+    Two attributes are optional. They let mlcd recognise the platform's programs in jobs that name no platform; a `*` stands for
+    the rest of a name:
+
+        packages     Python packages that its scripts import, as in ("torch*", "lightning")
+        launchers    words of its commands, as in ("torchrun",)
+    """
 
     topologies: tuple[Topology, ...]  # how its nodes can exchange what they learn
 

@@ -22,6 +22,7 @@ class JaxPlatform:
     """Runs the command once on every node."""
 
     topologies = (Topology.ALLREDUCE,)
+    packages = ("jax", "flax", "optax")
 
     def processes(self, task: Task, deployment: Deployment, node: Node) -> tuple[Process, ...]:
         """The one process of the node."""

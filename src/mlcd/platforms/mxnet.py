@@ -22,6 +22,7 @@ class MXNetPlatform:
     """Runs the command once for each role that a node has."""
 
     topologies = (Topology.ALLREDUCE, Topology.PS)
+    packages = ("mxnet",)
 
     def processes(self, task: Task, deployment: Deployment, node: Node) -> tuple[Process, ...]:
         """The node's roles; where it trains, the worker first."""

@@ -32,6 +32,8 @@ class PyTorchPlatform:
     """Runs the command once for each rank of a process group."""
 
     topologies = (Topology.ALLREDUCE, Topology.PS)
+    packages = ("torch*", "lightning", "pytorch_lightning", "accelerate", "transformers")
+    launchers = ("torchrun", "torch")
 
     def processes(self, task: Task, deployment: Deployment, node: Node) -> tuple[Process, ...]:
         """The ranks of the node, or its launcher."""

@@ -22,6 +22,7 @@ class TensorFlowPlatform:
     """Runs the command once on each node, and once more for the chief of parameter servers."""
 
     topologies = (Topology.ALLREDUCE, Topology.PS)
+    packages = ("tensorflow", "keras")
 
     def processes(self, task: Task, deployment: Deployment, node: Node) -> tuple[Process, ...]:
         """The processes of the node; the first one logs, saves and counts."""

@@ -84,6 +84,12 @@ class PlatformContract:
         assert all(isinstance(each, Topology) for each in topologies)
         assert len(set(topologies)) == len(topologies)
 
+    def test_the_words_that_mark_its_programs_are_text(self) -> None:
+        for name in ("packages", "launchers"):
+            words = getattr(self.platform, name, ())
+            assert isinstance(words, tuple)
+            assert all(isinstance(word, str) and word.strip("*") for word in words)
+
     def test_every_node_starts_the_users_command(self) -> None:
         for started in self.started():
             assert all(started.processes)
