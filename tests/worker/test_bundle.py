@@ -1,11 +1,14 @@
 import ast
+import io
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 import mlcd.worker
+from mlcd.clouds.functions.package import handler_package
 from mlcd.worker import write_bundle
 from worker.programs import finish, start
 
@@ -16,6 +19,14 @@ BARE = str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}") 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 def test_the_worker_is_written_in_the_python_of_older_environments(source: Path) -> None:
     ast.parse(source.read_text(), feature_version=(3, 9))
+
+
+def test_every_module_is_in_the_package_of_functions() -> None:
+    source = Path(mlcd.__file__).parent
+    modules = [path for folder in ("worker", "sync") for path in (source / folder).rglob("*.py")]
+    with zipfile.ZipFile(io.BytesIO(handler_package())) as package:
+        packed = set(package.namelist())
+    assert {f"mlcd/{path.relative_to(source)}" for path in modules} <= packed
 
 
 @pytest.mark.parametrize("package", ["worker", "sync"])
