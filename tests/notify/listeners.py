@@ -1,4 +1,4 @@
-"""Real servers on this computer, to be told things."""
+"""Real servers on this computer that receive notifications."""
 
 from __future__ import annotations
 

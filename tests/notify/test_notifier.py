@@ -1,4 +1,4 @@
-"""Everyone is told of everything at most once, whoever drives the job, and the training never waits for it."""
+"""Each notification is sent at most once, whoever drives the job, and the training never waits for it."""
 
 from __future__ import annotations
 

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from mlcd.worker import ElasticSampler
 from worker.sessions import Inside
 
-STRETCH = st.tuples(st.integers(1, 5), st.integers(1, 7), st.integers(0, 9))  # ranks, local batch, steps
+ATTEMPT = st.tuples(st.integers(1, 5), st.integers(1, 7), st.integers(0, 9))  # ranks, local batch, steps
 
 
-def train(size: int, stretches: list[tuple[int, int, int]], shuffle: bool = True) -> list[int]:
+def train(size: int, attempts: list[tuple[int, int, int]], shuffle: bool = True) -> list[int]:
     """The samples seen, in order, by a training that is stopped and goes on with other ranks and batch sizes."""
     seen: list[int] = []
-    for world_size, local_batch, steps in stretches:
+    for world_size, local_batch, steps in attempts:
         samplers = [
             ElasticSampler(size, 3, shuffle, rank=r, world_size=world_size) for r in range(world_size)
         ]
@@ -35,11 +35,11 @@ def take(sampler: ElasticSampler, count: int) -> list[int]:
 
 
 @settings(deadline=None)
-@given(st.integers(1, 40), st.lists(STRETCH, max_size=8), st.booleans())
+@given(st.integers(1, 40), st.lists(ATTEMPT, max_size=8), st.booleans())
 def test_no_sample_is_lost_or_seen_twice_within_an_epoch(
-    size: int, stretches: list[tuple[int, int, int]], shuffle: bool
+    size: int, attempts: list[tuple[int, int, int]], shuffle: bool
 ) -> None:
-    seen = train(size, stretches, shuffle)
+    seen = train(size, attempts, shuffle)
     for epoch in range(len(seen) // size):
         assert sorted(seen[epoch * size : (epoch + 1) * size]) == list(range(size))
     rest = Counter(seen[len(seen) // size * size :])
@@ -47,11 +47,11 @@ def test_no_sample_is_lost_or_seen_twice_within_an_epoch(
 
 
 @settings(deadline=None)
-@given(st.integers(1, 40), st.lists(STRETCH, max_size=8))
+@given(st.integers(1, 40), st.lists(ATTEMPT, max_size=8))
 def test_the_order_depends_on_neither_ranks_nor_batch_size(
-    size: int, stretches: list[tuple[int, int, int]]
+    size: int, attempts: list[tuple[int, int, int]]
 ) -> None:
-    seen = train(size, stretches)
+    seen = train(size, attempts)
     assert seen == train(size, [(1, 1, len(seen))])
 
 
@@ -131,7 +131,7 @@ def test_nothing_to_sample_is_refused() -> None:
         ElasticSampler([])
 
 
-def losses(torch: Any, stretches: list[tuple[int, int]]) -> list[float]:
+def losses(torch: Any, attempts: list[tuple[int, int]]) -> list[float]:
     """Losses of a training whose ranks are simulated: their gradients are averaged as DDP does it."""
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(83, 5, generator=generator, dtype=torch.float64)
@@ -141,7 +141,7 @@ def losses(torch: Any, stretches: list[tuple[int, int]]) -> list[float]:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
     data = torch.utils.data.TensorDataset(inputs, targets)
     seen, curve = 0, []
-    for world_size, steps in stretches:
+    for world_size, steps in attempts:
         loaders = []
         for rank in range(world_size):
             sampler = ElasticSampler(data, batch_size=12, rank=rank, world_size=world_size)

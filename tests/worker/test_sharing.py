@@ -1,4 +1,4 @@
-"""Ranks that each do the same work are told from those that share it."""
+"""Ranks that each do the same work are distinguished from those that share it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that train by other means than torch: those whose ranks do the same are told from those that share."""
+"""Programs that train by other means than torch: programs whose ranks do the same work are distinguished from those that share it."""
 
 from __future__ import annotations
 

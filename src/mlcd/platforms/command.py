@@ -1,4 +1,4 @@
-"""Any program: one process on each node, which is told where it is and does the rest by itself."""
+"""Any program: one process on each node, which finds its rank and the other nodes in its environment."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     ps           servers on nodes of their own
     allreduce    a server beside each worker, as MXNet's own launcher does by default: the parameters are spread evenly
 
-All of them run the user's command: `import mxnet` takes a server or the scheduler to its work and never comes back. The
+All of them run the user's command: in a server or the scheduler `import mxnet` does the work and never returns. The
 scheduler is on the first node.
 """
 

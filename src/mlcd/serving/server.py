@@ -124,7 +124,7 @@ def _requests() -> queue.Queue[dict[str, Any]]:
 def _answer(predict: Predict, request: dict[str, Any]) -> dict[str, Any]:
     try:
         return {"outputs": predict(request["inputs"], request["dtype"])}
-    except Exception as error:  # the user's model may raise anything; whoever asked is told
+    except Exception as error:  # the user's model may raise anything; the error is the answer
         traceback.print_exc()
         return {"error": _words(error)}
 

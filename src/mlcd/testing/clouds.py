@@ -118,8 +118,8 @@ class CloudContract:
         give_up_at = cloud.clock.now() + self.patience_seconds
         status = soon(lambda: cloud.status(handle))
         while not condition(status):
-            assert not status.state.ended, f"waited in vain, it has ended: {status}"
-            assert cloud.clock.now() < give_up_at, f"waited in vain, it stands at {status}"
+            assert not status.state.ended, f"it has ended before what was waited for: {status}"
+            assert cloud.clock.now() < give_up_at, f"it did not come in time: {status}"
             cloud.clock.sleep(cloud.poll_seconds)
             status = soon(lambda: cloud.status(handle))
         return status

@@ -2,7 +2,7 @@
 
 All epochs' permutations, one after the other, make a tape. The samples that all ranks have seen so far are the place on
 it; from there rank r of K takes every K-th. So whatever each rank has done, if it is as much as the others, together they
-have done an unbroken stretch of the tape: no sample of an epoch is lost or seen twice.
+have done an unbroken part of the tape: no sample of an epoch is lost or seen twice.
 
     tape      | epoch 0: 3 0 4 1 2 | epoch 1: 1 4 0 2 3 | …
     seen      0 . . . . 4               then 2 ranks:  rank 0 takes 2 (of epoch 0), 4, …   rank 1 takes 1 (of epoch 1), 0, …

@@ -73,7 +73,7 @@ def _wanted(hook: str) -> bool:
 def _hook(module: Any, hook: str) -> None:
     if (
         hook == "hook_process_groups"
-    ):  # without it these workers would wait for each other in vain: errors are shown
+    ):  # not guarded: without it the workers would wait for each other for ever
         importlib.import_module("mlcd.sync.pytorch.hook").hook_process_groups(module)
         return
     try:

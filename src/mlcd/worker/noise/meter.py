@@ -25,7 +25,7 @@ from mlcd.worker.session import current
 
 GRAD_NOISE = "mlcd/grad_noise"  # γ/K
 NOISE_GROUPS = "mlcd/noise_groups"  # K
-NOISE_SCALE = "mlcd/noise_scale"  # φ, samples; absent while signal and noise cannot be told apart
+NOISE_SCALE = "mlcd/noise_scale"  # φ, samples; absent while signal and noise cannot be distinguished
 NOISE_STABLE = "mlcd/noise_stable"  # 1: may be used
 
 _WEIGHT = 0.05  # of a new observation: the memory is of about twenty
@@ -40,7 +40,7 @@ class Noise:
 
     gamma: float  # γ
     groups: float  # K
-    noise_scale: float | None  # φ in samples; None: the gradient cannot be told from its noise
+    noise_scale: float | None  # φ in samples; None: the gradient cannot be distinguished from its noise
     observations: int
     stable: bool
 
