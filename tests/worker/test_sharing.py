@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mlcd.clouds.progress_files import read_progress
 from worker.programs import finish, free_port, start
 from worker.sessions import lines
 
@@ -89,3 +90,54 @@ def test_ranks_of_a_process_group_are_not_alone(tmp_path: Path) -> None:
     for process in both:
         finish(process)
     assert not any(says_alone(folder, rank) for rank, folder in enumerate(folders))
+
+
+DDP = """
+import torch, torch.distributed
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+torch.distributed.init_process_group("gloo")
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(160, 4))
+checked = TensorDataset(torch.arange(40.0).reshape(10, 4))
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for (x,) in DataLoader(checked, batch_size=5):  # every rank validates on all of it
+    model(x)
+LOADER
+for (x,) in loader:
+    model(x).pow(2).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loader", "alone", "samples"),
+    [
+        ("loader = DataLoader(data, batch_size=16, shuffle=True)", True, 160),
+        ("loader = DataLoader(data, batch_size=16, sampler=DistributedSampler(data))", False, 160),
+        (
+            "torch.manual_seed(torch.distributed.get_rank())\nloader = DataLoader(data, 16, shuffle=True)",
+            False,
+            320,
+        ),
+        ("loader = DataLoader(TensorDataset(torch.ones(160, 4)), batch_size=16)", False, 320),
+        ("group = torch.distributed.new_group([0, 1])\nloader = DataLoader(data, batch_size=16)", False, 320),
+    ],
+    ids=["no sampler", "DistributedSampler", "own seeds", "made-up data", "two groups"],
+)
+def test_ranks_of_a_group_that_train_on_the_same_samples_do_the_work_once(
+    loader: str, alone: bool, samples: int, tmp_path: Path
+) -> None:
+    where = {
+        "WORLD_SIZE": 2,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": free_port(),
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    both = [start(DDP.replace("LOADER", loader), tmp_path, RANK=rank, **where) for rank in range(2)]
+    for process in both:
+        finish(process)
+    progress = read_progress(tmp_path / "progress", 0.0)
+    assert not says_alone(tmp_path)
+    assert (progress.alone, progress.samples) == (alone, samples)

@@ -79,7 +79,7 @@ class ProgressReader:
     def _take(self, rank: str, line: dict[str, Any]) -> None:
         seconds = max(0.0, line["t"] - self._launched_at)
         stream = self._streams.setdefault((rank, line["process"]), _Stream())
-        stream.alone = line["alone"]
+        stream.alone, stream.data = line["alone"], line["data"]
         stream.add(_Knot(seconds, line["steps"], line["samples"]), ended=line["end"])
         if line["saved"] is not None:
             self.saves[line["saved"][0]] = line["saved"][1]
@@ -108,8 +108,16 @@ class ProgressReader:
 
     @property
     def _alone(self) -> bool:
-        """Whether all ranks say that they train for themselves."""
-        return bool(self._streams) and all(stream.alone for stream in self._streams.values())
+        """Whether all ranks train for themselves, or on the same samples."""
+        return bool(self._streams) and (
+            all(stream.alone for stream in self._streams.values()) or self._same_samples
+        )
+
+    @property
+    def _same_samples(self) -> bool:
+        """Whether several ranks trained on the very same samples in their first steps."""
+        newest = {rank: stream.data for (rank, _), stream in self._streams.items()}
+        return len(newest) > 1 and all(newest.values()) and len(set(newest.values())) == 1
 
     def _at(self, seconds: float) -> Point:
         """The sum of all ranks at a moment, or what the furthest did that train alone; never less than before."""
@@ -141,6 +149,7 @@ class _Stream:
     knots: list[_Knot] = field(default_factory=list)
     ended: bool = False
     alone: bool = False  # as its newest line says
+    data: str = ""  # likewise: the digest of what it trained on first
 
     @property
     def last(self) -> float:
@@ -236,6 +245,7 @@ def _parse(raw: bytes) -> dict[str, Any] | None:
             "process": str(line.get("process", "")),
             "end": bool(line.get("end", False)),
             "alone": bool(line.get("alone", False)),
+            "data": str(line.get("data", ""))[:LONGEST_NAME],
         }
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None

@@ -20,9 +20,9 @@ from mlcd.forecast.throughput import (
 )
 from mlcd.worker.noise.schedule import OPENING_SECONDS
 
-NOT_SHARED = "each rank trains the same for itself: nothing shows that the program shares its work"
+NOT_SHARED = "every rank does the same work: nothing shows that the program shares it, or all train on the same samples"
 SHARE_HINT = (
-    "To share the work use DistributedDataParallel, or give each rank its own samples (mlcd.ElasticSampler, or by RANK and "
+    "To share the work use DistributedDataParallel with a DistributedSampler, or give each rank its own samples (mlcd.ElasticSampler, or by RANK and "
     "WORLD_SIZE). Else set `num_nodes: 1`, and on machines with several GPUs ask for one."
 )
 _FAILURES = {

@@ -51,6 +51,8 @@ is new, and on exit:
     saved      [t, samples]: at t a file below MLCD_CHECKPOINT_PATH was last changed, when the job had done so many samples,
                over all ranks and attempts; absent where there is nothing new
     alone      true where the ranks do not share the work: each trains the same for itself (see mlcd.worker.sharing)
+    data       a digest of what this rank trained on in its first steps, where there are several ranks: equal ones train on the
+               same samples (see mlcd.worker.first_batches)
     end        true on the last line of a process that ended by itself
 
 A line that cannot be parsed (torn by a full disk or a kill) is skipped; the counts are cumulative, so nothing is lost.

@@ -31,18 +31,23 @@ def leading_dimension(batch: Any) -> int | None:
     try:
         return int((batch[0] if type(batch) in _PLAIN else batch).shape[0])
     except Exception:  # whatever it is, it is not one of these
-        return _search(batch, 0)
+        found = first_tensor(batch)
+        return None if found is None else int(found.shape[0])
+
+
+def first_tensor(batch: Any) -> Any:
+    """The first tensor or array with a dimension in nested tuples, lists and dicts; None: there is none."""
+    return _search(batch, 0)
 
 
 @guard(None)
-def _search(value: Any, depth: int) -> int | None:
-    shape = getattr(value, "shape", None)
-    if shape is not None:
-        return int(shape[0]) if len(shape) else None
+def _search(value: Any, depth: int) -> Any:
+    if getattr(value, "shape", None) is not None:
+        return value if len(value.shape) else None
     for part in _parts(value) if depth < _DEEPEST else ():
-        leading = _search(part, depth + 1)
-        if leading is not None:
-            return int(leading)
+        found = _search(part, depth + 1)
+        if found is not None:
+            return found
     return None
 
 

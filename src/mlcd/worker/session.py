@@ -13,6 +13,7 @@ from typing import Any
 import mlcd.worker.ranks as ranks
 from mlcd.worker.counts import Counts
 from mlcd.worker.environment import Environment, read_environment
+from mlcd.worker.first_batches import FirstBatches
 from mlcd.worker.guard import guard
 from mlcd.worker.reporter import Reporter
 from mlcd.worker.saves import Saves, watch_files
@@ -42,6 +43,7 @@ class Session:
             self.stop.poll
         ]  # done by the reporter's thread on every round
         self.before_end: list[Callable[[], None]] = []
+        self.first_batches = FirstBatches() if self.active and env.world_size - env.servers > 1 else None
         self.shares = False  # whether the program takes its own part of the samples
         self.reporter = Reporter(self._file, lambda: self.counts.now, self._tick, self._facts)
         self.saves = Saves(env.saves_to, self._saved) if saves and env.saves_to is not None else None
@@ -109,7 +111,10 @@ class Session:
 
     def _facts(self) -> dict[str, Any]:
         """What every line says beside the counts."""
-        return {"alone": True} if self.alone else {}
+        if self.alone:
+            return {"alone": True}
+        digest = "" if self.first_batches is None or self.shares else self.first_batches.digest
+        return {"data": digest} if digest else {}
 
     def _tick(self) -> None:
         for tick in self.ticks:

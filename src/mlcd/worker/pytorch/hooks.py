@@ -53,6 +53,9 @@ class Observer:
             self._iterator = weakref.ref(iterator)
             self._fetched = 0
         self._fetched += leading_dimension(batch) or 1
+        first = current().first_batches
+        if first is not None and first.looks:
+            first.fetched(iterator, batch)
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has done a step."""
@@ -74,6 +77,8 @@ class Observer:
         else:
             self.samples = self._without_loader()
         session = current()
+        if session.first_batches is not None and session.first_batches.looks:
+            session.first_batches.stepped()
         session.counts.set_hooked(self.steps, self.samples, since)
         if self.steps == 1:
             session.start()
