@@ -91,7 +91,7 @@ class Cluster:
         """End every kubectl that is in this pod."""
         for process in psutil.process_iter():
             words = _words_of(process)
-            if "exec" in words and pod in words:
+            if "exec" in words and pod in words and self._is_ours(process):
                 _kill(process.pid)
 
     def drain(self, name: str) -> None:
