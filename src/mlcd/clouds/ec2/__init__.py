@@ -3,7 +3,7 @@
     cloud      offers, launch, status, stop, owned: on mlcd.clouds.remote
     account    clients of the regions; errors.py says what AWS's errors mean to the user
     offers     instance types × prices × quotas             kinds, prices, quotas
-    machines   rents, finds and gives back, for the courier  ground (key, group, image), boot (user data)
+    machines   rents, finds and gives back, for the runner  ground (key, group, image), boot (user data)
     billing    what it all costs, itemised                   pure
     checking   `mlcd check aws`
 

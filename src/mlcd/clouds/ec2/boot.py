@@ -1,6 +1,6 @@
 """What a machine does when it boots: it makes our folders, and ends itself when its lease runs out.
 
-The lease is a moment in /run/mlcd/lease that the courier moves on. The agent ends program and machine when it is past;
+The lease is a moment in /run/mlcd/lease that the runner moves on. The agent ends program and machine when it is past;
 this loop is for the time before there is an agent, and for when it is gone.
 """
 

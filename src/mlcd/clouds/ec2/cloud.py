@@ -79,7 +79,7 @@ class Ec2Cloud(RemoteCloud):
         return known_history(offer.region, offer.instance.name, cache)
 
     def machines(self) -> Ec2Machines:
-        """The seller, in every region that the account uses."""
+        """The provider, in every region that the account uses."""
         return Ec2Machines(self.home, self._settings, self._account.enabled_regions())
 
     def options(self, deployment: Deployment) -> dict[str, Any]:

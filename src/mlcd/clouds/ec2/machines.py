@@ -1,4 +1,4 @@
-"""Rents, finds and gives back instances, for the courier of one task."""
+"""Rents, finds and gives back instances, for the runner of one task."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Ec2Machines:
         ]
 
     def find(self, task_id: str) -> Sequence[Machine]:
-        """What is tagged with the task and still there; for a courier, what was rented by its own launch."""
+        """What is tagged with the task and still there; for a runner, what was rented by its own launch."""
         only = [{"Name": f"tag:{TASK}", "Values": [task_id]}]
         if self._notes is not None:
             only.append({"Name": f"tag:{LAUNCH}", "Values": [self._nonce()]})
@@ -288,7 +288,7 @@ class Ec2Machines:
                 self._account.client("ec2", region).create_tags(Resources=ids, Tags=words)
 
     def _nonce(self) -> str:
-        """What makes the tokens of this task its own, the same for every courier of it."""
+        """What makes the tokens of this task its own, the same for every runner of it."""
         if not self._noted("nonce"):
             self._note("nonce", uuid.uuid4().hex)
         return self._noted("nonce")
@@ -302,7 +302,7 @@ class Ec2Machines:
 
 
 def open_machines(home: Path, options: Mapping[str, Any], notes: Notes) -> Ec2Machines:
-    """The instances of one region, for a courier."""
+    """The instances of one region, for a runner."""
     return Ec2Machines(home, Ec2Settings(**options["settings"]), [options["region"]], notes)
 
 

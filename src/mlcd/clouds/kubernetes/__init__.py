@@ -1,7 +1,7 @@
 """A Kubernetes cluster as a cloud: its node pools are what is for sale, an indexed Job is a deployment.
 
     KubernetesCloud ──► kubectl                                         what there is, what is rented
-       └──► courier (mlcd.clouds.remote) ──► kubectl exec ──► agent (in each pod of an indexed Job) ──► the user's program
+       └──► runner (mlcd.clouds.remote) ──► kubectl exec ──► agent (in each pod of an indexed Job) ──► the user's program
 
 All goes through `kubectl`, with the cluster, the credentials and the rights that it has on this computer. A pod holds its node
 for as long as somebody renews its lease, and ends by itself when nobody does.

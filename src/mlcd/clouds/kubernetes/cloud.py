@@ -21,7 +21,6 @@ from mlcd.core.clock import moment
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Charge, Owned
-from mlcd.errors import NoCapacityError
 
 START_SECONDS = 40.0  # to pull the image and start the pods, until a probe has shown it
 
@@ -64,20 +63,12 @@ class KubernetesCloud(RemoteCloud):
         return (Charge(what, max(spans, default=0.0), usd),)
 
     def machines(self) -> KubernetesMachines:
-        """For what is to be ended without a courier."""
+        """For what is to be ended without a runner."""
         return KubernetesMachines({**asdict(self._settings), "grace_seconds": 0.0})
 
     def options(self, deployment: Deployment) -> dict[str, Any]:
         """The settings; the same for every deployment."""
         return asdict(self._settings)
-
-    def refuse(self, deployment: Deployment) -> None:
-        """More nodes than the pool has are not asked for."""
-        if deployment.nodes > deployment.offer.max_nodes:
-            raise NoCapacityError(
-                f"{deployment} is more than the pool has: {deployment.offer.max_nodes} nodes.",
-                "Ask for fewer nodes.",
-            )
 
 
 def _owned(job: dict[str, Any]) -> Owned:

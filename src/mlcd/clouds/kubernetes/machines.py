@@ -219,7 +219,7 @@ class KubernetesMachines:
 
 
 def open_machines(home: Path, options: Mapping[str, Any], notes: Notes) -> KubernetesMachines:
-    """For the courier."""
+    """For the runner."""
     return KubernetesMachines(options)
 
 

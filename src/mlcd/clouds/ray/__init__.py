@@ -1,10 +1,10 @@
-"""An existing Ray cluster as a cloud: its nodes are what is for sale, its books are Ray's placement groups.
+"""An existing Ray cluster as a cloud: its nodes are what is for sale, its placement groups what is rented.
 
-    RayCloud ──► teller (a process that is connected)          what there is, what is rented, give it back
-       └──► courier (mlcd.clouds.remote) ──► Host (an actor in each bundle of a placement group) ──► agent ──► program
+    RayCloud ──► bridge (a process that is connected)         what there is, what is rented, give it back
+       └──► runner (mlcd.clouds.remote) ──► Host (an actor in each bundle of a placement group) ──► agent ──► program
 
 A task has one placement group, STRICT_SPREAD, detached, whose name says whose it is; whoever is connected to the cluster can find
-it there. In each of its bundles a detached actor holds the resources and is the courier's hand on that node: it runs
+it there. In each of its bundles a detached actor holds the resources and serves the runner on that node: it runs
 commands and reads and writes files. Should nobody renew the lease, the actor gives the placement group back.
 
 The process that drives a job is never connected to Ray itself: Ray ends a connected process when its cluster is lost.

@@ -139,6 +139,37 @@ class Machines(Protocol):
         ...
 
 
+class PlainMachines:
+    """The answers of machines that never wait for another task, give no notice, and whose provider says nothing of ends.
+
+    A subclass brings lease_seconds, lost_seconds, python, acquire, find, release and reach.
+    """
+
+    keep_seconds = 0.0
+    control = ""
+    notice_url = ""
+    power_off = ""
+    may_have_rented = False
+
+    def locate(self, machines: Sequence[Machine]) -> Sequence[Machine]:
+        """What is rented has an address."""
+        return machines
+
+    def why_gone(self, machine: Machine) -> str:
+        """Nobody says."""
+        return ""
+
+    def ended_at(self, machine: Machine) -> float | None:
+        """Nobody says."""
+        return None
+
+    def adopt(self, machines: Sequence[Machine], task_id: str) -> None:
+        """None waits for another task."""
+
+    def renewed(self, machines: Sequence[Machine], until: float) -> None:
+        """The lease is on the machine, and nowhere else."""
+
+
 class Notes(Protocol):
     """Words for whoever goes on after a kill."""
 

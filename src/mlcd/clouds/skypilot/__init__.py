@@ -1,9 +1,9 @@
 """Whatever SkyPilot can rent, as a cloud: its catalog is what is for sale, a SkyPilot cluster is a deployment.
 
     SkyPilotCloud ──► sky (its SDK)                                    what there is, what is rented
-       └──► courier (mlcd.clouds.remote) ──► sky.launch, then ssh ──► agent ──► the user's program
+       └──► runner (mlcd.clouds.remote) ──► sky.launch, then ssh ──► agent ──► the user's program
 
-A cluster carries SkyPilot's autostop with `down` as its lease: renewed while the courier lives, the end of the cluster otherwise.
+A cluster carries SkyPilot's autostop with `down` as its lease: renewed while the runner lives, the end of the cluster otherwise.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.remote.cloud import RemoteCloud
-from mlcd.clouds.remote.files import Spec, State, TaskFiles
+from mlcd.clouds.remote.files import TaskFiles
 from mlcd.clouds.skypilot.catalog import make_offers
 from mlcd.clouds.skypilot.machines import PREFIX, SkyMachines, name_of
 from mlcd.clouds.skypilot.sdk import in_our_words, load_sky
@@ -16,7 +16,7 @@ from mlcd.clouds.skypilot.settings import SkyPilotSettings
 from mlcd.core.clock import moment
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
-from mlcd.core.task import Charge, Owned
+from mlcd.core.task import Owned
 from mlcd.errors import NoCapacityError
 
 START_SECONDS = 240.0  # SkyPilot needs minutes to have a cluster up, until a probe has shown it
@@ -54,19 +54,12 @@ class SkyPilotCloud(RemoteCloud):
         known = {name_of(files.id): files for files in self._tasks()}
         return [_owned(row, known) for row in clusters if row["name"].startswith(PREFIX)]
 
-    def charges(self, spec: Spec, state: State, now: float) -> tuple[Charge, ...]:
-        """One line: all machines from the moment that SkyPilot launched them, by the second."""
-        deployment = spec.deployment
-        seconds = max(0.0, now - (state.started_at if state.started_at is not None else now))
-        what = f"{deployment.nodes} × {deployment.offer.name}{deployment.serving}"
-        return (Charge(what, seconds, deployment.usd(seconds)),)
-
     def machines(self) -> SkyMachines:
-        """For what is to be ended without a courier."""
+        """For what is to be ended without a runner."""
         return SkyMachines(self.home, asdict(self._settings))
 
     def options(self, deployment: Deployment) -> dict[str, Any]:
-        """What a courier needs to know; the same for every deployment."""
+        """What a runner needs to know; the same for every deployment."""
         return asdict(self._settings)
 
     def refuse(self, deployment: Deployment) -> None:

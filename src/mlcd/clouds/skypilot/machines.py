@@ -11,7 +11,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.remote.base import Machine, Notes, Reach
+from mlcd.clouds.remote.base import Machine, Notes, PlainMachines, Reach
 from mlcd.clouds.remote.ssh import SshReach
 from mlcd.clouds.skypilot.catalog import place_of
 from mlcd.clouds.skypilot.sdk import in_our_words, load_sky
@@ -21,13 +21,8 @@ from mlcd.errors import CloudError
 PREFIX = "mlcd-"
 
 
-class SkyMachines:
-    """See mlcd.clouds.remote.base.Machines for what it promises."""
-
-    keep_seconds = 0.0
-    control = ""
-    notice_url = ""
-    power_off = ""  # SkyPilot's autostop ends a cluster that nobody renews
+class SkyMachines(PlainMachines):
+    """See mlcd.clouds.remote.base.Machines for what it promises. SkyPilot's autostop ends a cluster that nobody renews."""
 
     def __init__(self, home: Path, options: Mapping[str, Any], notes: Notes | None = None) -> None:
         self._home = home
@@ -66,10 +61,6 @@ class SkyMachines:
             reach.close()
         return machines
 
-    def locate(self, machines: Sequence[Machine]) -> Sequence[Machine]:
-        """A cluster that is up has addresses."""
-        return machines
-
     def find(self, task_id: str) -> Sequence[Machine]:
         """The nodes of the cluster while it is up; itself while it is being made."""
         sky = load_sky()
@@ -88,17 +79,6 @@ class SkyMachines:
             _machine(name, number, internal, external, record["handle"], since)
             for number, (internal, external) in enumerate(record["handle"].stable_internal_external_ips)
         ]
-
-    def why_gone(self, machine: Machine) -> str:
-        """SkyPilot does not say."""
-        return ""
-
-    def ended_at(self, machine: Machine) -> float | None:
-        """SkyPilot does not say."""
-        return None
-
-    def adopt(self, machines: Sequence[Machine], task_id: str) -> None:
-        """Nothing is kept for another task."""
 
     def release(self, machines: Sequence[Machine]) -> None:
         """Take the clusters down."""
@@ -160,7 +140,7 @@ class SkyMachines:
 
 
 def open_machines(home: Path, options: Mapping[str, Any], notes: Notes) -> SkyMachines:
-    """For the courier."""
+    """For the runner."""
     return SkyMachines(home, options, notes)
 
 

@@ -1,4 +1,4 @@
-"""Asks the teller, and starts it, and starts another one when it is gone."""
+"""Asks the bridge (bridge.py), starts it, and starts another one when it has ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mlcd.errors import CloudError
 ANSWER_SECONDS = 45.0  # the first answer waits for a connection
 
 
-class Teller:
+class BridgeClient:
     """The other process; it ends with this one."""
 
     def __init__(self, options: Mapping[str, Any], log: Path) -> None:
@@ -35,7 +35,7 @@ class Teller:
         return reply["answer"]
 
     def close(self) -> None:
-        """Let it go."""
+        """End it."""
         with self._turn:
             self._end()
 
@@ -60,7 +60,7 @@ class Teller:
             self._log.parent.mkdir(parents=True, exist_ok=True)
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "mlcd.clouds.ray.teller", json.dumps(self._options)],
+                    [sys.executable, "-m", "mlcd.clouds.ray.bridge", json.dumps(self._options)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,

@@ -1,9 +1,9 @@
-"""A process that is connected to the cluster and answers questions: `python -m mlcd.clouds.ray.teller OPTIONS`.
+"""A process that is connected to the cluster and answers questions: `python -m mlcd.clouds.ray.bridge OPTIONS`.
 
 A line of JSON asks, a line of JSON answers; it ends when nobody can ask any more.
 
     {"ask": "nodes"}                    → {"answer": [as ray.nodes() lists them]}
-    {"ask": "owned"}                    → {"answer": [mlcd.clouds.ray.books.Entry, …]}
+    {"ask": "owned"}                    → {"answer": [mlcd.clouds.ray.placement_groups.Group, …]}
     {"ask": "release", "task": "…"}     → {"answer": null}
     anything that cannot be had         → {"error": "…", "hint": "…"}
 """
@@ -16,14 +16,14 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from mlcd.clouds.ray.books import entries
 from mlcd.clouds.ray.machines import RayMachines
+from mlcd.clouds.ray.placement_groups import groups
 from mlcd.clouds.ray.session import connect
 from mlcd.errors import MlcdError
 
 
 class _NoNotes:
-    """A teller takes nothing over from anyone."""
+    """A bridge takes nothing over from another process."""
 
     def read_notes(self) -> dict[str, str]:
         return {}
@@ -56,7 +56,7 @@ def _look_up(options: dict[str, Any], question: dict[str, Any]) -> Any:
     if question["ask"] == "nodes":
         return [{key: row.get(key) for key in ("Alive", "Resources", "Labels")} for row in ray.nodes()]
     if question["ask"] == "owned":
-        return [asdict(entry) for entry in entries(ray)]
+        return [asdict(group) for group in groups(ray)]
     machines = RayMachines(options, _NoNotes())
     machines.release(machines.find(question["task"]))
     return None
