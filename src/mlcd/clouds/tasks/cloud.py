@@ -18,7 +18,7 @@ from mlcd.core.clock import Clock, SystemClock
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Charge, EndCause, Handle, Owned, Task, TaskState, TaskStatus
-from mlcd.errors import CloudError
+from mlcd.errors import CloudError, NoCapacityError
 
 AGAIN_SECONDS = 2.0  # between two runners of the same task
 
@@ -59,7 +59,12 @@ class RunnerCloud(Generic[SpecKind, StateKind]):
         raise NotImplementedError
 
     def refuse(self, deployment: Deployment) -> None:
-        """Raise where it is plain before asking that the deployment cannot be had."""
+        """Raise where it is plain before asking that the deployment cannot be had: it has more nodes than the offer."""
+        most = deployment.offer.max_nodes
+        if deployment.nodes > most:
+            raise NoCapacityError(
+                f"{deployment} is more than the cloud '{self.name}' has: {most} nodes.", "Use fewer nodes."
+            )
 
     def prepare(self, files: Files[SpecKind, StateKind], task: Task, secrets: Mapping[str, str]) -> None:
         """Write down what the runner needs beside its spec, before a task is launched for the first time."""
