@@ -1,4 +1,4 @@
-"""What the seller's own books say of the machines that a job has had, to hold the bill against."""
+"""What the provider's own records say of the machines that a job has had, to hold the bill against."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from mlcd.testing import CloudContract
 
 @pytest.mark.slow
 class TestEc2(CloudContract):
-    """The real API's protocol, couriers, agents and ssh."""
+    """The real API's protocol, runners, agents and ssh."""
 
     patience_seconds = 90.0
 

@@ -1,4 +1,4 @@
-"""Controller and couriers killed at random moments: each machine is rented once, paid once, and given back."""
+"""Controller and runners killed at random moments: each machine is rented once, paid once, and given back."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def small_job(code: Path) -> dict[str, Any]:
 
 
 def kill_at_random(client: Client, job_id: str, draw: random.Random) -> int:
-    """SIGKILL for the controller, the couriers, or both, while it searches and while it trains; gives how often."""
+    """SIGKILL for the controller, the runners, or both, while it searches and while it trains; gives how often."""
     kills = 0
     while kills < KILLS and client.store.job(job_id).state not in OVER:
         client.start(job_id)  # whoever was killed last; where one is at work, nothing happens
@@ -87,7 +87,7 @@ def kill_at_random(client: Client, job_id: str, draw: random.Random) -> int:
         if kills == KILLS // 2 and record.state is JobState.SEARCHING:
             continue  # the other half is for the training
         victims = ([record.controller.pid] if record.controller else []) * draw.choice((0, 1, 1))
-        victims += couriers(client.settings.home) * draw.choice((0, 1))
+        victims += runners(client.settings.home) * draw.choice((0, 1))
         for pid in victims:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -96,7 +96,7 @@ def kill_at_random(client: Client, job_id: str, draw: random.Random) -> int:
     return kills
 
 
-def couriers(home: Path) -> list[int]:
+def runners(home: Path) -> list[int]:
     """Those at work on this home's tasks."""
     lines = {process.pid: process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])}
     return [

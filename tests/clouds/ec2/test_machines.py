@@ -21,7 +21,7 @@ TYPE = "c5.large"
 
 
 def machines_of(folder: Path, task_id: str) -> Ec2Machines:
-    """The seller, as the courier of a task has it."""
+    """The provider, as the runner of a task has it."""
     files = TaskFiles(folder / task_id)
     files.root.mkdir(parents=True)
     return Ec2Machines(folder, ec2_settings(folder).of(Ec2Settings), ["us-east-1"], files)

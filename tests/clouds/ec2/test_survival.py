@@ -34,7 +34,7 @@ PATIENCE_S = 300.0
 
 
 def instances(ec2: EmulatedEc2, task_id: str) -> list[dict[str, Any]]:
-    """All that were ever rented for a task, as the seller's books say."""
+    """All that were ever rented for a task, as the provider's records say."""
     only = [{"Name": "tag:mlcd:task", "Values": [task_id]}]
     found = ec2.boto("ec2").describe_instances(Filters=only)["Reservations"]
     return [one for each in found for one in each["Instances"]]
@@ -44,7 +44,7 @@ def alive(ec2: EmulatedEc2, task_id: str) -> list[dict[str, Any]]:
     return [one for one in instances(ec2, task_id) if one["State"]["Name"] in ("pending", "running")]
 
 
-def kill_couriers(home: Path) -> None:
+def kill_runners(home: Path) -> None:
     for process in psutil.process_iter(["cmdline"]):
         line = process.info["cmdline"] or []
         if "mlcd.clouds.tasks.runner" in line and any(str(home) in part for part in line):
@@ -67,7 +67,7 @@ def test_a_machine_that_nobody_hears_of_ends_itself(ec2: EmulatedEc2, tmp_path: 
     task = task_in(tmp_path, "echo up; sleep 1000")
     handle = cloud.launch(task, Deployment(plain_offer(settings), 1), {})
     wait_for(lambda: "up" in cloud.status(handle).log_tail, "the program", PATIENCE_S)
-    kill_couriers(tmp_path)
+    kill_runners(tmp_path)
     wait_for(lambda: not alive(ec2, task.id), "the machine to end by itself", PATIENCE_S)
     assert wait_for(lambda: (s := cloud.status(handle)).state.ended and s, "its end").state is TaskState.LOST
 

@@ -16,7 +16,7 @@ from mlcd.settings import Settings
 
 @pytest.mark.slow
 class TestKubernetesCloud(ProviderContract):
-    """Real couriers and agents; the pods are processes of this computer."""
+    """Real runners and agents; the pods are processes of this computer."""
 
     @pytest.fixture(autouse=True)
     def _enter(self, kube: KubernetesSettings) -> None:

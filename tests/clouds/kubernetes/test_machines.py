@@ -30,7 +30,7 @@ TAINT = {"key": "dedicated", "value": "training", "effect": "NoSchedule"}
 
 
 class Renting:
-    """The machines of one task, waited for as its courier does."""
+    """The machines of one task, waited for as its runner does."""
 
     def __init__(self, cluster: Cluster, **settings: Any) -> None:
         self.settings = replace(cluster.settings, **settings)

@@ -1,4 +1,4 @@
-"""Tasks in pods, with real couriers and agents: what is refused, taken away, stopped, and what it costs."""
+"""Tasks in pods, with real runners and agents: what is refused, taken away, stopped, and what it costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks on a Ray cluster: several nodes, what comes home, and what survives the loss of a node or of a courier."""
+"""Tasks on a Ray cluster: several nodes, what comes home, and what survives the loss of a node or of a runner."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_runner_that_is_killed_is_replaced_and_nothing_starts_twice(rented: Re
     task = rented.task("echo begin; sleep 6; echo end")
     handle = rented.launch(task)
     rented.wait(handle, lambda status: status.state is TaskState.RUNNING)
-    for process in couriers(rented.home):
+    for process in runners(rented.home):
         process.kill()
         process.wait(10)
     status = rented.wait(handle)
@@ -147,7 +147,7 @@ def test_what_nobody_asks_for_is_given_back_when_its_lease_is_over(
     task = left_alone.task("sleep 1000")
     handle = left_alone.launch(task)
     left_alone.wait(handle, lambda status: status.state is TaskState.RUNNING)
-    for process in couriers(left_alone.home):
+    for process in runners(left_alone.home):
         process.kill()
         process.wait(10)
     deadline = time.monotonic() + 90
@@ -158,7 +158,7 @@ def test_what_nobody_asks_for_is_given_back_when_its_lease_is_over(
     left_alone.cloud.close()
 
 
-def couriers(home: Path) -> list[psutil.Process]:
+def runners(home: Path) -> list[psutil.Process]:
     """Those at work on this home's tasks."""
     found = []
     for process in psutil.process_iter(["cmdline"]):

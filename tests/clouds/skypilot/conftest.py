@@ -29,7 +29,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
 
 @pytest.fixture
 def sky_settings(tmp_path: Path, door: Door, monkeypatch: pytest.MonkeyPatch) -> Iterator[SkyPilotSettings]:
-    """How to reach its machines; here and in the couriers `import sky` is the stand-in."""
+    """How to reach its machines; here and in the runners `import sky` is the stand-in."""
     (tmp_path / "sky").mkdir()
     monkeypatch.setenv("FAKE_SKY", str(tmp_path / "sky"))
     monkeypatch.setenv("FAKE_SKY_DOOR", json.dumps(door.options))

@@ -34,7 +34,7 @@ def _clear_machines(sky_settings: SkyPilotSettings) -> Iterator[None]:
 
 @pytest.mark.slow
 class TestSkyPilotCloud(ProviderContract):
-    """Real couriers, agents and ssh; only the renting is a stand-in."""
+    """Real runners, agents and ssh; only the renting is a stand-in."""
 
     @pytest.fixture(autouse=True)
     def _enter(self, sky_settings: SkyPilotSettings) -> None:

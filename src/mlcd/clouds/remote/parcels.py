@@ -30,6 +30,7 @@ _AGENT = (
     "clouds/tasks/programs.py",
     "clouds/tasks/signals.py",
     "clouds/tasks/snapshots.py",
+    "clouds/tasks/window.py",
     "clouds/remote/__init__.py",
 )
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.tasks.processes import family, seen
+from mlcd.clouds.tasks.window import Window
 
-WINDOW_SECONDS = 30.0
 GPU_SECONDS = 5.0
 _GIB = 2**30
 _QUERY = ["nvidia-smi", "--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits"]
@@ -23,7 +22,7 @@ class Meter:
     def __init__(self, spec: dict[str, Any]) -> None:
         self._cores = max(1.0, spec["cores"])
         self._gpus = spec["gpus"]
-        self._samples: deque[tuple[float, float, float]] = deque()  # when, CPU seconds, bytes received
+        self._window = Window()
         self._peak_bytes = 0
         self._gpu_at = 0.0
         self._gpu_share = 0.0
@@ -34,27 +33,18 @@ class Meter:
         group = family(roots, seen())
         memory_bytes = sum(process.memory_bytes for process in group)
         self._peak_bytes = max(self._peak_bytes, memory_bytes)
-        self._add(sum(process.cpu_seconds for process in group))
+        cpu_seconds = sum(process.cpu_seconds for process in group)
         self._look_at_gpus()
-        first, last = self._samples[0], self._samples[-1]
-        seconds = max(last[0] - first[0], 1e-9)
-        enough = len(self._samples) > 1
+        self._window.add(time.monotonic(), cpu_seconds, received_bytes(), self._gpu_share)
         return {
-            "cpu_share": min(1.0, (last[1] - first[1]) / seconds / self._cores) if enough else 0.0,
+            "cpu_share": self._window.cpu_share(self._cores),
             "memory_gib": memory_bytes / _GIB,
             "peak_memory_gib": self._peak_bytes / _GIB,
             "gpus": float(self._gpus),
             "gpu_share": self._gpu_share,
             "peak_gpu_memory_gib": self._gpu_peak_gib,
-            "network_mbps": (last[2] - first[2]) * 8 / 1e6 / seconds if enough else 0.0,
+            "network_mbps": self._window.network_mbps(),
         }
-
-    def _add(self, cpu_seconds: float) -> None:
-        now = time.monotonic()
-        floor = self._samples[-1][1] if self._samples else 0.0  # what ended is no longer counted
-        self._samples.append((now, max(floor, cpu_seconds), received_bytes()))
-        while now - self._samples[0][0] > WINDOW_SECONDS:
-            self._samples.popleft()
 
     def _look_at_gpus(self) -> None:
         if not self._gpus or time.monotonic() - self._gpu_at < GPU_SECONDS:
