@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -247,3 +248,5 @@ def test_the_functions_of_an_older_mlcd_are_not_forgotten(tmp_path: Path) -> Non
     state = files.read_state()
     assert state is not None
     assert (state.latest[0].invocation_id, state.latest[0].reported_at, state.fruitless) == ("i1", 2.0, 1)
+    files.write_state(state)
+    assert files.read_state() == replace(state, seen_at=files.read_state().seen_at)  # type: ignore[union-attr]

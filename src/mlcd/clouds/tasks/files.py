@@ -189,14 +189,18 @@ AnyFiles = Files[Any, Any]
 
 def with_new_names(data: dict[str, Any]) -> dict[str, Any]:
     """What an mlcd before 0.2 wrote of a task, with the names of today: it may have ended long ago, or still run."""
-    data = {_RENAMED.get(name, name): value for name, value in data.items()}
+    data = _renamed(data)
     if data.get("refused") == "":
         data["refused"] = None
     if isinstance(data.get("latest"), list):
-        data["latest"] = [with_new_names(each) for each in data["latest"]]
+        data["latest"] = [_renamed(each) for each in data["latest"]]
     if isinstance(data.get("outcome"), dict) and "cause" not in data["outcome"]:
         data["outcome"] = None  # what it says is found out again
     return data
+
+
+def _renamed(data: dict[str, Any]) -> dict[str, Any]:
+    return {_RENAMED.get(name, name): value for name, value in data.items()}
 
 
 _RENAMED = {
