@@ -155,7 +155,7 @@ def test_only_on_a_machine_of_its_own_may_data_lie_outside_the_working_copy(
     _, secrets = with_fetches(task(**{where: "s3://data-sets/images"}), {})
     code, words = fetched(secrets[fetch.VARIABLE], tmp_path / "copy", monkeypatch)
     assert code == 1
-    assert "lies outside the working copy" in words
+    assert "is outside the working copy" in words
 
 
 def test_what_is_wrong_with_a_bucket_is_told(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,7 @@ def _mount_one(target: str, source: str, workdir: Path, copy: Path, check: Calla
         return False
     if not place.is_relative_to(copy):
         raise CloudError(
-            f"file_mounts: {target} lies outside the working copy.",
+            f"file_mounts: {target} is outside the working copy.",
             "On the local cloud mount to a relative path: the program runs on this very computer.",
         )
     return _bring(origin, place, check)
