@@ -91,7 +91,7 @@ def in_words(doing: str, code: str, message: str) -> MlcdError:
             "Set the clock, for example with `sudo timedatectl set-ntp true`.",
         )
     if code.startswith("InvalidAMIID"):
-        return UserError(f"There is no such image: {message}", "Mend ec2.image in the settings.")
+        return UserError(f"There is no such image: {message}", "Fix ec2.image in the settings.")
     return CloudError(f"AWS refused to {doing} ({code}): {message}")
 
 

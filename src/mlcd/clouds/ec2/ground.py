@@ -87,7 +87,7 @@ def image(account: Account, region: str, wanted: str, instance: InstanceType) ->
     with translated(f"describe the image {name}"):
         found = account.client("ec2", region).describe_images(ImageIds=[name])["Images"]
     if not found:
-        raise UserError(f"There is no image {name} in {region}.", "Mend ec2.image in the settings.")
+        raise UserError(f"There is no image {name} in {region}.", "Fix ec2.image in the settings.")
     return name, str(found[0].get("RootDeviceName") or "/dev/sda1")
 
 

@@ -104,7 +104,7 @@ class FunctionTask(TaskLife[Spec, State]):
         self._servers.start()
 
     def _generations(self) -> Outcome:
-        """Begin, or take over from a runner that is gone; then look again and again."""
+        """Begin, or take over from a runner that is gone; then poll until it ends."""
         self._watch.check()
         everyone = tuple(range(self._spec.deployment.nodes))
         if not self._record.state.generation:

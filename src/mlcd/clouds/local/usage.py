@@ -65,7 +65,7 @@ class UsageMeter:
         self.usage = Usage()
 
     def due(self) -> bool:
-        """Whether it is time to look again."""
+        """Whether the next sample is due."""
         return time.monotonic() - self._sampled_at >= SAMPLE_SECONDS
 
     def sample(self) -> int | None:

@@ -32,7 +32,7 @@ Signatures = dict[str, tuple[int, int]]  # file → size, time of change
 def copy_workdir(workdir: Path, into: Path, skip: Path, check: Callable[[], None]) -> int:
     """Copy the program's folder, leaving out junk and `skip` (our own folder may lie within); its bytes."""
     if not workdir.is_dir():
-        raise CloudError(f"The workdir {workdir} is not a folder.", "Mend `workdir` in the job.")
+        raise CloudError(f"The workdir {workdir} is not a folder.", "Fix `workdir` in the job.")
     return sum(_copy_entry(entry, into, workdir, check) for entry in _entries(workdir, skip))
 
 
@@ -105,7 +105,7 @@ def _mount_one(target: str, source: str, workdir: Path, copy: Path, check: Calla
         )
     origin = (workdir / Path(source).expanduser()).resolve()
     if not origin.exists():
-        raise CloudError(f"file_mounts: there is no {origin}.", "Mend `file_mounts` in the job.")
+        raise CloudError(f"file_mounts: there is no {origin}.", "Fix `file_mounts` in the job.")
     place = Path(os.path.normpath(copy / Path(target).expanduser()))
     if place.resolve() == origin:
         return False

@@ -83,7 +83,7 @@ def _gauge(gauge: Gauge, done: bool) -> dict[str, Any]:
         bars.append({"kind": kind, "start": start, "width": width, "shown": gauge.show(amount)})
         start += width
     mark = 100 * gauge.limit / whole if gauge.limit is not None and gauge.limit < whole else None
-    return {"gauge": gauge, "bars": bars, "mark": mark, "verdict": limit_status(gauge, done)}
+    return {"gauge": gauge, "bars": bars, "mark": mark, "limit_status": limit_status(gauge, done)}
 
 
 def _work(view: JobView) -> dict[str, float]:

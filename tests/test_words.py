@@ -1,0 +1,104 @@
+"""One idea, one word: names and messages use none of the words that were retired. ARCHITECTURE.md has the glossary."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# Retired word → what to say instead.
+RETIRED = {
+    "keeper": "task runner",
+    "supervisor": "task runner",
+    "supervision": "task",
+    "courier": "task runner",
+    "scheduler": "task runner",
+    "scheduling": "task",
+    "errand": "task",
+    "homecoming": "collect",
+    "bringing": "download",
+    "narrator": "status reader",
+    "telling": "status",
+    "hearing": "reports",
+    "lately": "status",
+    "verdict": "outcome",
+    "verdicts": "outcomes",
+    "judging": "probe result",
+    "desk": "job context",
+    "booking": "ledger",
+    "stretch": "attempt",
+    "stint": "invocation",
+    "crew": "invoker",
+    "reoptimise": "replan",
+    "boss": "admin",
+    "maker": "editor",
+    "surroundings": "context",
+    "seller": "provider",
+}
+RETIRED_PHRASES = {
+    r"\bmend(ed)?\b": "fix",
+    r"\bkeepers?\b": "task runner",
+    r"\bin vain\b": "say what did not happen",
+    r"\bcouriers?\b": "task runner",
+    r"\bsupervisors?\b": "task runner",
+    r"\bstretch(es)?\b": "attempt",
+    r"\blook(s|ed|ing)? (for machines )?again\b": "replanning",
+    r"\bhomecoming\b": "collecting",
+    r"\bverdicts?\b": "outcome",
+}
+
+
+def test_no_module_and_no_class_is_called_by_a_retired_word() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}: {name}: say '{RETIRED[word]}'"
+        for file in sources()
+        for name in (*file.relative_to(ROOT).with_suffix("").parts, *class_names(file))
+        for word in words_of(name)
+        if word in RETIRED
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("phrase", RETIRED_PHRASES)
+def test_no_message_and_no_page_uses_a_retired_word(phrase: str) -> None:
+    pattern = re.compile(phrase, re.IGNORECASE)
+    found = [f"{place}: {text.strip()[:100]}" for place, text in texts() if pattern.search(text)]
+    assert not found, f"say '{RETIRED_PHRASES[phrase]}':\n" + "\n".join(found)
+
+
+def test_a_retired_word_is_found_in_names_however_they_are_written() -> None:
+    assert [word for word in words_of("RemoteCourier2_homecoming") if word in RETIRED] == [
+        "courier",
+        "homecoming",
+    ]
+
+
+def sources() -> list[Path]:
+    """Our modules, of all distributions."""
+    folders = [ROOT / "src", *sorted((ROOT / "packages").glob("*/src"))]
+    return [file for folder in folders for file in sorted(folder.rglob("*.py"))]
+
+
+def class_names(file: Path) -> list[str]:
+    return [node.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ClassDef)]
+
+
+def words_of(name: str) -> list[str]:
+    """'RemoteTask_files' → remote, task, files."""
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Every sentence of the source, and every line of the pages. Old stored names are single words; migrations read old texts."""
+    for file in sources():
+        for node in ast.walk(ast.parse(file.read_text())) if "migrations" not in file.parts else ():
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
+                yield f"{file.relative_to(ROOT)}:{node.lineno}", node.value
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md"]
+    for page in [*pages, *sorted((ROOT / "docs").rglob("*.md"))]:
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            yield f"{page.relative_to(ROOT)}:{number}", line
