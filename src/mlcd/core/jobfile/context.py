@@ -10,8 +10,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from mlcd.core.jobfile import events
-from mlcd.core.jobfile import values as read
+import mlcd.core.jobfile.events as events
+import mlcd.core.jobfile.values as read
 from mlcd.core.notices import Recipient
 
 _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")

@@ -15,7 +15,7 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from mlcd.core.jobfile import values as read
+import mlcd.core.jobfile.values as read
 from mlcd.core.notices import EVERY_OCCASION, Channel, Occasion, Recipient
 from mlcd.errors import did_you_mean
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+import mlcd.core.jobfile.context as around
+import mlcd.core.jobfile.values as read
 from mlcd.core.job import NodeRange
-from mlcd.core.jobfile import context as around
-from mlcd.core.jobfile import values as read
 from mlcd.core.jobfile.context import Context
 from mlcd.core.notices import Recipient
 

@@ -14,10 +14,10 @@ from typing import Annotated
 import numpy as np
 from scipy.special import log_ndtr
 
+import mlcd.search.auto.reasons as reasons
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
 from mlcd.search.arrays import Floats, Mask, Rows
-from mlcd.search.auto import reasons
 from mlcd.search.auto.context import SearchContext, beliefs_of_study, make_context
 from mlcd.search.auto.feasibility import chance_to_keep_limits
 from mlcd.search.auto.outcomes import SURPRISE, Choices, Evaluation, choices_of, evaluate
