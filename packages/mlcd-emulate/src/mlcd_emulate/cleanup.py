@@ -34,7 +34,8 @@ class Removed:
 
 def remove_emulation(emulation: Emulation) -> Removed:
     """End its main process, kill what is left, and remove every trace; quiet where there is none."""
-    return replace(remove_traces(emulation), supervisors=_end_main_processes(emulation))
+    ended = _end_main_processes(emulation)  # first: it makes and ends hosts while it lives
+    return replace(remove_traces(emulation), supervisors=ended)
 
 
 def remove_traces(emulation: Emulation) -> Removed:
