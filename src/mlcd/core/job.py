@@ -211,11 +211,11 @@ class CheckpointSettings:
 class ProgressSettings:
     """How progress is read from the log, where the program does not report by itself."""
 
+    pattern: Annotated[str, Key("reads progress from the log", "regular expression", short='"…"')] = ""
     hang_seconds: Annotated[
         float | None,
         Key("without a step: start again; `0`: never", "duration or 0", default="by the steps seen"),
     ] = None
-    pattern: Annotated[str, Key("reads progress from the log", "regular expression", short='"…"')] = ""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class Jobs:
     def __init__(self, folder: Path, cluster: Cluster, **settings: Any) -> None:
         self.folder = folder
         kube = replace(cluster.settings, **settings)
-        self.client = Client(replace(Settings(home=folder / "home"), kubernetes=kube))
+        self.client = Client(replace(Settings(home=folder / "home"), clouds=(kube,)))
         self.id = ""
 
     def run(self, **keys: Any) -> JobView:
