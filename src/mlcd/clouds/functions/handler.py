@@ -52,7 +52,8 @@ def _began_at() -> float:
 
 
 def _process_start() -> float:
-    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    """When this process began, or up to a tick later: a task must not end before its time limit."""
+    ticks = 1 + int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     return time.time() - max(0.0, age)
 
