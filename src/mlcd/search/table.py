@@ -14,6 +14,7 @@ from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import Study
 from mlcd.search.arrays import Floats, Mask, Rows, distinct_offers, per_value
+from mlcd.search.prices import Prices, prices_of
 from mlcd.search.trials import Exclusions, device_memory_gib, exclusions, local_batch
 
 
@@ -25,7 +26,7 @@ class Table:
     position: dict[Deployment, int]
     nodes: Floats  # (m,)
     servers: Floats  # (m,) of the nodes; 0: they exchange with each other
-    usd_per_hour: Floats  # (m,) of all nodes
+    prices: Prices
     batch: Floats  # (m,) global; 0: the program's own
     kind: Rows  # (m,) which instance type
     kinds: tuple[str, ...]  # names of the instance types
@@ -34,8 +35,12 @@ class Table:
     has_gpu: Mask  # (m,)
     losses_per_hour: Floats  # (m,)
     lifetime_seconds: Floats  # (m,) 0: no limit
-    least_seconds: Floats  # (m,) that are charged at least
     features: Floats  # (m, d) centred, of unit spread; see _features
+
+    @property
+    def usd_per_hour(self) -> Floats:
+        """Price of all nodes (m,)."""
+        return self.prices.usd_per_hour
 
     @property
     def node_usd_per_hour(self) -> Floats:
@@ -46,10 +51,6 @@ class Table:
     def workers(self) -> Floats:
         """The nodes that train (m,)."""
         return self.nodes - self.servers
-
-    def rental_usd(self, seconds: Floats) -> Floats:
-        """Deployment.rental_usd for columns."""
-        return self.usd_per_hour * np.maximum(seconds, self.least_seconds) / 3600.0
 
     def rows(self, deployments: tuple[Deployment, ...]) -> Rows:
         """Where these deployments stand; those outside the space are left out."""
@@ -66,14 +67,12 @@ def table_of(space: tuple[Deployment, ...]) -> Table:
     offers, which = distinct_offers(space)
     kinds = tuple(dict.fromkeys(offer.instance.name for offer in offers))
     numbers = {name: number for number, name in enumerate(kinds)}
-    price = np.array([offer.whole_usd_per_hour for offer in offers], dtype=float)[which]
-    shared = np.array([offer.store_usd_per_hour for offer in offers], dtype=float)[which]
     return Table(
         deployments=space,
         position={deployment: row for row, deployment in enumerate(space)},
         nodes=nodes,
         servers=servers,
-        usd_per_hour=nodes * price + np.where(nodes > 1, shared, 0.0),
+        prices=prices_of(space),
         batch=batch,
         kind=np.array([numbers[offer.instance.name] for offer in offers], dtype=np.intp)[which],
         kinds=kinds,
@@ -82,7 +81,6 @@ def table_of(space: tuple[Deployment, ...]) -> Table:
         has_gpu=np.array([offer.instance.gpus > 0 for offer in offers], dtype=bool)[which],
         losses_per_hour=np.array([offer.losses_per_hour for offer in offers], dtype=float)[which],
         lifetime_seconds=np.array([offer.lifetime_seconds for offer in offers], dtype=float)[which],
-        least_seconds=np.array([offer.least_seconds for offer in offers], dtype=float)[which],
         features=_features(nodes, servers, batch, offers, which),
     )
 
@@ -144,7 +142,7 @@ class StudyView:
 
     def usd(self, seconds: Floats) -> Floats:
         """Price of renting all nodes for that long."""
-        return self.table.rental_usd(seconds)
+        return self.table.prices.rental_usd(seconds)
 
 
 def study_view(study: Study) -> StudyView:
@@ -162,7 +160,7 @@ def study_view(study: Study) -> StudyView:
         table=table,
         work=work * longer,
         probe_seconds=probe_seconds,
-        probe_usd=table.rental_usd(probe_seconds),
+        probe_usd=table.prices.rental_usd(probe_seconds),
         open=is_open,
     )
 

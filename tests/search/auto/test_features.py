@@ -41,8 +41,8 @@ def test_the_accelerator_names_the_family_where_it_is_known() -> None:
 
 def test_a_price_is_the_whole_price_and_its_hint_at_speed_is_the_machines_own() -> None:
     plain, with_disk = offer("c4.large"), replace(offer("c4.large"), extras_usd_per_hour=0.5)
-    features = describe([Deployment(plain, 2), Deployment(with_disk, 2)])
-    assert features.usd.tolist() == [1.0, 1.5]
+    space = (Deployment(plain, 2), Deployment(with_disk, 2))
+    features = describe(space)
     assert features.log_price[0] == features.log_price[1]
-    costs = costs_of(Study(Goal(Aim.CHEAPEST), (Deployment(with_disk, 2),), 100.0), features)
+    costs = costs_of(Study(Goal(Aim.CHEAPEST), space, 100.0), features)
     assert costs.usd.tolist() == [2.0, 3.0]

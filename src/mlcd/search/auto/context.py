@@ -138,6 +138,6 @@ def _reserves(context: SearchContext) -> list[tuple[float, float]]:
     own, mean, sd = costs.take(rows), context.beliefs.mean[rows], context.beliefs.sd[rows]
     slow = mean - RISK_SD * sd
     seconds = own.start_seconds + own.work * np.exp(-slow)
-    usd = own.usd * np.maximum(seconds, own.least_seconds) / 3600.0
+    usd = own.prices.rental_usd(seconds)
     safe = slow >= own.required()
     return list(zip(seconds[safe].tolist(), usd[safe].tolist(), strict=True))

@@ -2,8 +2,7 @@
 
 Glossary (N deployments):
     work               samples to train: (N,)
-    usd                price of all nodes for an hour: (N,)
-    least_seconds      charged at least, however short the training or the probe: (N,)
+    prices             of all nodes, by the hour and for a rental: (N,)
     spent              seconds and dollars spent, probes under way included
     probe_seconds      what a probe adds to the time; beside a probe under way only what it takes longer than that: (N,)
     required           the least log throughput that keeps the limits; +∞: none can, −∞: there are no limits
@@ -20,7 +19,8 @@ from mlcd.core.goal import Goal
 from mlcd.core.study import Ledger, Study
 from mlcd.search.arrays import Floats, Rows, per_value
 from mlcd.search.auto.features import Features
-from mlcd.search.table import goal_values
+from mlcd.search.prices import Prices
+from mlcd.search.table import goal_values, table_of
 
 RISK = 3e-3  # ε: accepted for breaking a limit with the final choice
 RISK_SD = float(-ndtri(RISK))  # that risk in standard deviations
@@ -32,21 +32,24 @@ class Costs:
 
     goal: Goal
     work: Floats
-    usd: Floats
-    least_seconds: Floats
+    prices: Prices
     probe_seconds: Floats
     probe_usd: Floats
     start_seconds: float
     training_share: float  # of a probe's time: what it trains then counts
     spent: Ledger
 
+    @property
+    def usd(self) -> Floats:
+        """Price of all nodes for an hour: (N,)."""
+        return self.prices.usd_per_hour
+
     def take(self, rows: Rows) -> Costs:
         """Of these deployments alone."""
         return replace(
             self,
             work=self.work[rows],
-            usd=self.usd[rows],
-            least_seconds=self.least_seconds[rows],
+            prices=self.prices.take(rows),
             probe_seconds=self.probe_seconds[rows],
             probe_usd=self.probe_usd[rows],
         )
@@ -58,7 +61,7 @@ class Costs:
     def value(self, seconds_of_training: Floats) -> Floats:
         """The goal's unit for the whole job: hours, dollars, or the root of their product. (…, N)."""
         training = self.start_seconds + seconds_of_training
-        usd = self.spent.usd + self.usd * np.maximum(training, self.least_seconds) / 3600.0
+        usd = self.spent.usd + self.prices.rental_usd(training)
         return goal_values(self.goal, self.spent.seconds + training, usd)
 
     def probe_value(self) -> Floats:
@@ -77,28 +80,25 @@ class Costs:
         seconds = np.full(len(self.usd), np.inf)
         if self.goal.deadline_seconds is not None:
             seconds = np.minimum(seconds, self.goal.deadline_seconds - spent_seconds)
+        if self.goal.budget_usd is not None:
+            seconds = np.minimum(seconds, self.prices.affordable_seconds(self.goal.budget_usd - spent_usd))
         with np.errstate(divide="ignore", invalid="ignore"):
-            if self.goal.budget_usd is not None:
-                affordable = (self.goal.budget_usd - spent_usd) * 3600.0 / self.usd
-                affordable = np.where(affordable >= self.least_seconds, affordable, 0.0)
-                seconds = np.minimum(seconds, np.where(self.usd > 0, affordable, np.inf))
             needed = np.log(self.work) - np.log(np.maximum(seconds - self.start_seconds, 0.0))
         return np.where(np.isinf(seconds), -np.inf, needed)
 
 
 def costs_of(study: Study, space: Features) -> Costs:
     """The costs of a study; its pending probes count as spent."""
-    usd = space.usd * space.nodes + np.where(space.nodes > 1, space.store_usd, 0.0)
+    prices = table_of(study.space).prices
     seconds = per_value(space.nodes, lambda nodes: study.probe_time.seconds(int(nodes)))
     waiting = max((study.probe_seconds(each) for each in study.pending), default=0.0)
     committed = sum(study.probe_usd(each) for each in study.pending)
     return Costs(
         goal=study.goal,
         work=_work(study, space),
-        usd=usd,
-        least_seconds=space.least,
+        prices=prices,
         probe_seconds=np.maximum(seconds - waiting, 0.0),
-        probe_usd=usd * np.maximum(seconds, space.least) / 3600.0,
+        probe_usd=prices.rental_usd(seconds),
         start_seconds=study.start_seconds,
         training_share=study.probe_training_share,
         spent=Ledger(study.spent.seconds + waiting, study.spent.usd + committed),

@@ -4,11 +4,8 @@ Glossary (N deployments, arrays of shape (N,)):
     nodes        number of nodes
     log_nodes    logarithm of those that train
     servers      those that keep the parameters instead; 0: the nodes exchange with each other
-    usd          price of one node for an hour, with all that comes with it
-    store_usd    price of what several nodes need once, for an hour
     losses       how often the machines are expected to be taken back in an hour
     lifetime     seconds that a node runs in one go; 0: no limit
-    least        seconds that a node is charged for at least
     log_price    logarithm of the machine's own price, which hints at its speed; disk and address do not. A machine that is free counts as one at a hundredth of a cent
     log_batch    log of the global batch size; 0 where the program decides
     type_id      equal for the same instance type (on demand, spot and in every region)
@@ -42,11 +39,8 @@ class Features:
     nodes: Floats
     log_nodes: Floats
     servers: Floats
-    usd: Floats
-    store_usd: Floats
     losses: Floats
     lifetime: Floats
-    least: Floats
     log_price: Floats
     log_batch: Floats
     type_id: Ints
@@ -74,11 +68,8 @@ def describe(deployments: Sequence[Deployment], study_id: int = 0) -> Features:
         nodes=nodes,
         log_nodes=np.log(nodes - servers),
         servers=servers,
-        usd=np.array([each.whole_usd_per_hour for each in offers], dtype=float)[rows],
-        store_usd=np.array([each.store_usd_per_hour for each in offers], dtype=float)[rows],
         losses=np.array([each.losses_per_hour for each in offers], dtype=float)[rows],
         lifetime=np.array([each.lifetime_seconds for each in offers], dtype=float)[rows],
-        least=np.array([each.least_seconds for each in offers], dtype=float)[rows],
         log_price=np.log(np.maximum(own_usd, _CHEAPEST_USD))[rows],
         log_batch=np.log(batch),
         type_id=_ids([each.instance.name for each in offers])[rows],
