@@ -19,11 +19,6 @@ class FormKey:
     default: str
     meaning: str
 
-    @property
-    def top(self) -> str:
-        """The key at the top of the file."""
-        return self.name.partition(".")[0]
-
 
 @cache
 def form_keys() -> dict[str, FormKey]:
