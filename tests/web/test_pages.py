@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from mlcd import registry
 from mlcd.core.goal import Aim
 from mlcd.core.listing import JobLine, Page
 from mlcd.core.run import JobState
@@ -116,6 +117,15 @@ def test_the_form_shows_what_the_definition_says_of_every_key(admin: Person) -> 
     assert "<code>work.until.direction</code>" in page, "what has no field of its own is listed"
     assert "<code>work.samples</code>" not in page
     assert '"search": "strategy"' in page
+    strategies = re.findall(r'<option value="([\w-]+)"( data-takes-hourly)?>\1: ', page)
+    assert sorted(name for name, _ in strategies) == registry.names("searchers")
+    assert [name for name, hourly in strategies if hourly] == [
+        "cost-opt",
+        "scala-opt",
+        "scala-opt-m",
+        "time-opt",
+    ]
+    assert strategies[0][0] == "auto"
     assert all(f"<option>{aim.value}</option>" in page for aim in Aim)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -13,9 +13,10 @@ from starlette.responses import Response
 
 from mlcd import registry
 from mlcd.core.goal import Aim
+from mlcd.core.job import SearchSettings
 from mlcd.core.machines import Offer
 from mlcd.errors import MlcdError
-from mlcd.search.options import about
+from mlcd.search.options import about, options_of
 from mlcd.web.api.uploads import recorder_of, sender_of
 from mlcd.web.auth import Actor, Editor, SiteOf
 from mlcd.web.clouds import WARNING, clouds_of, is_barred, refuse_cloud
@@ -29,19 +30,16 @@ from mlcd.web.uploads import Received
 
 router = APIRouter()
 
-STRATEGIES = {  # the first are what most people want
-    "auto": "looks as long as looking pays (recommended)",
-    "heterbo": "Bayesian search that minds the price of looking (HeterBO)",
-    "cost-opt": "as many of the cheapest machines as the hourly price allows (FC²)",
-    "time-opt": "as many of the dearest machines as the hourly price allows (FC²)",
-    "scala-opt": "as many workers as the network carries (FC²)",
-    "scala-opt-m": "the same for a machine type that you choose (FC²)",
-    "cherrypick": "Bayesian search for the cheapest (CherryPick)",
-    "convbo": "plain Bayesian search",
-    "paleo": "a performance model, no search (Paleo)",
-    "exhaustive": "tries everything",
-    "random": "tries at random",
-}
+HOURLY = "usd_per_hour"  # the option of strategies that ask what all nodes may cost
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A strategy to choose from."""
+
+    name: str
+    about: str
+    hourly: bool  # whether the most that an hour may cost is an option of it
 
 
 class FileText(Body):
@@ -53,9 +51,6 @@ class FileText(Body):
 @router.get("/new")
 def new(request: Request, site: SiteOf, who: Editor) -> Response:
     """The steps on one page."""
-    known = registry.names("searchers")
-    strategies = {name: text for name, text in STRATEGIES.items() if name in known}
-    strategies |= {name: about(name) for name in known if name not in strategies}
     return page(
         request,
         who,
@@ -63,7 +58,7 @@ def new(request: Request, site: SiteOf, who: Editor) -> Response:
         keys=form_keys(),
         short_forms=short_forms(),
         goals=[each.value for each in Aim],
-        strategies=strategies,
+        strategies=_strategies(),
         platforms=registry.names("platforms"),
         clouds=clouds_of(site, who),
         cloud=site.client.settings.cloud,
@@ -96,6 +91,17 @@ async def take_example(name: str, site: SiteOf, who: Editor) -> Response:
 def _taken(site: Site, chosen: Example, received: Received) -> Response:
     job: dict[str, Any] = {key: value for key, value in chosen.job().items() if key != "workdir"}
     return answer({"job": job, "upload": asdict(received), "contents": site.uploads.contents(received.id)})
+
+
+def _strategies() -> list[Strategy]:
+    """Every strategy that is registered, the default first."""
+    found = [_strategy(name) for name in registry.names("searchers")]
+    return sorted(found, key=lambda each: each.name != SearchSettings.strategy)
+
+
+def _strategy(name: str) -> Strategy:
+    options = options_of(registry.load("searchers", name))
+    return Strategy(name, about(name), any(each.name == HOURLY for each in options))
 
 
 async def _chunks(content: bytes) -> AsyncIterator[bytes]:

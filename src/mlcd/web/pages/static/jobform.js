@@ -1,8 +1,5 @@
 // The form of a new job ↔ the keys of a job file.
 
-const FC2 = ["cost-opt", "time-opt", "scala-opt", "scala-opt-m"];
-const isHourly = (strategy) => FC2.includes(strategy);
-
 // The keys that the form says; `more` are those that it has no field for.
 export function toJob(form, { dataUpload, more }) {
   const value = (name) => form.elements[name].value.trim();
@@ -24,7 +21,7 @@ export function toJob(form, { dataUpload, more }) {
     envs: variables("envs", value("envs")),
   };
   if (value("checkpoint")) job.checkpoint = { path: value("checkpoint") };
-  machines(job, value, number);
+  machines(job, value, number, form.elements.strategy.selectedOptions[0]);
   data(job, value, form, dataUpload);
   return merged(clean(job), more);
 }
@@ -37,7 +34,7 @@ function work(value, number) {
   return found;
 }
 
-function machines(job, value, number) {
+function machines(job, value, number, option) {
   if (value("how") === "hand") {
     if (!value("instance")) throw new Error("resources: no instance type is chosen.");
     job.num_nodes = number("nodes") || 1;
@@ -50,7 +47,7 @@ function machines(job, value, number) {
   const hourly = number("usd_per_hour");
   if (hourly === undefined) return;
   job.resources = { max_hourly_cost: hourly };
-  if (isHourly(strategy)) job.search.options = { usd_per_hour: hourly };
+  if ("takesHourly" in option.dataset) job.search.options = { usd_per_hour: hourly };
 }
 
 function data(job, value, form, upload) {
