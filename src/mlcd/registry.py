@@ -8,12 +8,15 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from mlcd.errors import NotFoundError, did_you_mean
+from mlcd.errors import MissingExtraError, NotFoundError, did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 TOGETHER = "together"
+KINDS = {"clouds": "cloud", "platforms": "platform", "searchers": "search strategy"}
+# What distributions of this project bring that are not installed with mlcd, by the extra that installs them.
+OPTIONAL = {"searchers": dict.fromkeys(("convbo", "bo-imprd", "cherrypick", "cp-imprd", "paleo"), "bench")}
 
 
 def names(group: str) -> list[str]:
@@ -27,8 +30,18 @@ def load(group: str, name: str) -> Any:
         return _load_together([part.strip() for part in name.split("+")])
     if name != TOGETHER and name in _points(group):
         return _points(group)[name].load()
-    kind = {"clouds": "cloud", "platforms": "platform", "searchers": "search strategy"}.get(group, group)
+    kind = KINDS.get(group, group)
+    if extra := OPTIONAL.get(group, {}).get(name):
+        raise not_installed(f"The {kind} '{name}'", extra)
     raise NotFoundError(f"No {kind} is called '{name}'.", did_you_mean(name, names(group)))
+
+
+def not_installed(what: str, extra: str) -> MissingExtraError:
+    """That something is in a distribution of this project that is not installed, with the line that installs it."""
+    return MissingExtraError(
+        f"{what} is in a distribution of its own, which is not installed.",
+        f"pip install 'mlcd[{extra}]', or in a clone of the repository: pip install -e . -e packages/mlcd-{extra}",
+    )
 
 
 def cloud_name(name: str) -> str:

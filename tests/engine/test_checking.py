@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mlcd import registry
 from mlcd.api import Client
 from mlcd.errors import InvalidJobError
 
@@ -42,6 +43,22 @@ def test_a_platform_that_is_not_there_is_named_too(client: Client, tmp_path: Pat
     file.write_text(JOB.replace("command", "comand"))
     with pytest.raises(InvalidJobError, match=r"job\.yaml, line 2: platform: No platform is called 'comand'"):
         client.check(client.load(file))
+
+
+@pytest.mark.parametrize("name", registry.OPTIONAL["searchers"])
+def test_a_strategy_that_is_not_installed_comes_with_its_install_line(
+    client: Client, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = registry._points
+    known = {each: point for each, point in read("searchers").items() if each != name}
+    monkeypatch.setattr(registry, "_points", lambda group: known if group == "searchers" else read(group))
+    file = tmp_path / "job.yaml"
+    file.write_text(f"{JOB}search: {name}\n")
+    with pytest.raises(
+        InvalidJobError, match=rf"line 5: search.strategy: The search strategy '{name}' is in"
+    ) as refused:
+        client.submit(client.load(file))
+    assert refused.value.hint.startswith("pip install 'mlcd[bench]'")
 
 
 def test_work_that_is_missing_is_blamed_on_the_file(client: Client, tmp_path: Path) -> None:

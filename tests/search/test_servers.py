@@ -11,7 +11,6 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Stop
 from mlcd.search.fc2 import CostOpt
 from mlcd.search.heterbo import past_the_peak
-from mlcd.search.paleo import Paleo
 from mlcd.search.space import make_space
 from mlcd.search.table import study_view
 from mlcd.search.trials import local_batch
@@ -59,12 +58,6 @@ def test_fc2_pays_workers_and_takes_the_fewest_servers() -> None:
     stop = CostOpt(usd_per_hour=5.0, measure=False).suggest(make_study(Goal(Aim.FASTEST), SPACE))
     assert isinstance(stop, Stop)
     assert stop.choice == at(5, 1)
-
-
-def test_paleo_reckons_with_the_servers_that_there_are() -> None:
-    assert Paleo().speed(at(4, 2)) < Paleo().speed(at(4, 1))  # compute counts most here: a worker less
-    congested = Paleo(parameters=1e9)
-    assert congested.speed(at(8, 4)) > congested.speed(at(8, 1))
 
 
 def test_a_server_has_no_share_of_the_batch() -> None:

@@ -22,7 +22,7 @@ from mlcd.core.view import Check
 from mlcd.engine.context import job_folder, work_of
 from mlcd.engine.secrets import keep_secrets
 from mlcd.engine.spaces import space_on
-from mlcd.errors import InvalidJobError, MlcdError, NotFoundError
+from mlcd.errors import InvalidJobError, MissingExtraError, MlcdError, NotFoundError
 from mlcd.search.options import searcher_for
 from mlcd.settings import Settings
 from mlcd.store import Store
@@ -159,7 +159,7 @@ def _check_names(job: Job, cloud: str | None) -> None:
     for key, (group, name) in names.items():
         try:
             registry.load(group, name)
-        except NotFoundError as error:
+        except (NotFoundError, MissingExtraError) as error:
             raise InvalidJobError(error.message, error.hint, key) from error
     if job.topology not in registry.load("platforms", job.platform).topologies:
         raise InvalidJobError(

@@ -16,7 +16,8 @@ from typing import Any, Never
 import typer
 from typer.core import TyperGroup
 
-from mlcd.errors import MissingExtraError, UserError
+from mlcd.errors import UserError
+from mlcd.registry import not_installed
 
 GROUP = "mlcd.commands"
 _PANEL = "Plug-ins"  # of commands that are not of this project
@@ -77,10 +78,7 @@ def _entry_points() -> dict[str, Any]:
 
 def _missing(name: str, optional: Optional) -> Any:
     def fail() -> Never:
-        raise MissingExtraError(
-            f"`mlcd {name}` is in a distribution of its own, which is not installed.",
-            f"pip install 'mlcd[{name}]', or in a clone of the repository: pip install -e . -e packages/mlcd-{name}",
-        )
+        raise not_installed(f"`mlcd {name}`", name)
 
     return _stand_in(name, fail, optional.help, optional.panel)
 

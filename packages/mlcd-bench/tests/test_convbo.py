@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mlcd.core.goal import Aim, Goal
 from mlcd.search.base import Searcher
-from mlcd.search.convbo import BOImprd, ConvBO, best_by_training
 from mlcd.testing.searcher_contract import SearcherContract, make_study, play, scaling_truth
+from mlcd_bench.papers.convbo import BOImprd, ConvBO, best_by_training
 
 
 class TestConvBO(SearcherContract):

@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from mlcd.core.goal import Aim
+from mlcd.core.machines import Deployment
 from mlcd.core.study import Stop
 from mlcd.errors import UserError
 from mlcd.search.base import Searcher
 from mlcd.search.choose import make_plan
-from mlcd.search.paleo import Paleo
 from mlcd.testing.searcher_contract import SearcherContract
-from search_worlds import deployment, study_of
+from mlcd_bench.papers.paleo import Paleo
+from search_worlds import deployment, offer, study_of
 
 
 class TestPaleo(SearcherContract):
@@ -42,6 +43,13 @@ def test_a_parameter_server_is_shared_by_all_workers() -> None:
     model = replace(MODEL, communication="parameter-server", servers=2)
     seconds = 256e9 / (4 * 15.7e12) + 2 * 4 * 0.1 / 2
     assert model.speed(deployment("p3", 4, 256, **V100)) == pytest.approx(256 / seconds)
+
+
+def test_the_servers_of_the_deployment_count_before_the_option() -> None:
+    few, many = (Deployment(offer("c5", vcpus=4), nodes=8, servers=servers) for servers in (1, 4))
+    assert Paleo().speed(many) < Paleo().speed(few)  # compute counts most here: three workers less
+    congested = Paleo(parameters=1e9)
+    assert congested.speed(many) > congested.speed(few)
 
 
 def test_unknown_hardware_is_given_plausible_figures() -> None:

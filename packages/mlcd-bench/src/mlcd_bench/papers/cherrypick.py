@@ -18,7 +18,6 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Stop
 from mlcd.search.arrays import Floats
 from mlcd.search.candidates import types_over_prices
-from mlcd.search.convbo import Complies, Conventional, InitialPoints, Threshold, best_by_training
 from mlcd.search.limits import limits_of
 from mlcd.search.speed_model import (
     Speeds,
@@ -28,6 +27,7 @@ from mlcd.search.speed_model import (
     expected_improvement,
 )
 from mlcd.search.table import StudyView
+from mlcd_bench.papers.convbo import Complies, Conventional, InitialPoints, Threshold, best_by_training
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mlcd.core.goal import Aim, Goal
 from mlcd.search.base import Searcher
-from mlcd.search.cherrypick import CherryPick, CPImprd
 from mlcd.testing.searcher_contract import SearcherContract, make_study, play, scaling_truth, small_space
+from mlcd_bench.papers.cherrypick import CherryPick, CPImprd
 
 
 class TestCherryPick(SearcherContract):

@@ -20,10 +20,10 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Ledger, Stop, Study
 from mlcd.core.trial import Trial
 from mlcd.search.arrays import Floats
-from mlcd.search.convbo_model import expect_targets, target
 from mlcd.search.limits import best_feasible, nearest, room_for_probes
 from mlcd.search.speed_model import expect_speeds, expect_trainings, expected_improvement, speed_beliefs
 from mlcd.search.table import StudyView, study_view
+from mlcd_bench.papers.convbo_model import expect_targets, target
 
 Complies = Annotated[bool, "stop in time to keep the limits"]
 InitialPoints = Annotated[int, "deployments that are tried before the model is used"]
