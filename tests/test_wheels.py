@@ -18,7 +18,7 @@ import mlcd
 from small_jobs import PROGRAM
 
 ROOT = Path(__file__).resolve().parents[1]
-PROJECTS = {"mlcd": ROOT, "mlcd_bench": ROOT / "packages/mlcd-bench", "mlcd_emulate": ROOT / "packages/mlcd-emulate"}  # fmt: skip
+PROJECTS = {"mlcd": ROOT, "mlcd_bench": ROOT / "packages/mlcd-bench", "mlcd_emulate": ROOT / "packages/mlcd-emulate", "mlcd_functions": ROOT / "packages/mlcd-functions"}  # fmt: skip
 JOB = "name: tiny\nworkdir: .\nrun: python train.py\nwork: {samples: 3000}\nsearch: {max_probes: 1}\nprobe: {warmup_seconds: 0, min_seconds: 0.2, max_seconds: 0.5}\n"
 
 
@@ -117,6 +117,18 @@ def test_the_other_commands_come_with_their_wheels(installed: Installed, wheels:
     assert installed.mlcd("emulate", "status").returncode == 102
 
 
+@pytest.mark.slow
+def test_the_cloud_functions_comes_with_its_wheel(installed: Installed, wheels: dict[str, Path]) -> None:
+    for command in (["offers", "--cloud", "functions"], ["check", "functions"]):
+        refused = installed.mlcd(*command)
+        assert refused.returncode == 1
+        assert "pip install 'mlcd[functions]'" in refused.stderr
+    installed.install(wheels["mlcd_functions"])
+    assert "fn-1769mb" in installed.mlcd("offers", "--cloud", "functions", "--json").stdout
+    checked = installed.mlcd("check", "functions")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
 def test_all_distributions_have_one_version() -> None:
     found = {name: project(folder) for name, folder in PROJECTS.items()}
     assert {each["version"] for each in found.values()} == {mlcd.__version__}
@@ -124,6 +136,8 @@ def test_all_distributions_have_one_version() -> None:
     for name in ("bench", "emulate"):
         assert extras[name] == [f"mlcd-{name}=={mlcd.__version__}"]
         assert any(each.endswith(f"=={mlcd.__version__}") for each in found[f"mlcd_{name}"]["dependencies"])
+    assert extras["functions"] == [f"mlcd-functions[launch]=={mlcd.__version__}"]
+    assert f"mlcd=={mlcd.__version__}" in found["mlcd_functions"]["dependencies"]
 
 
 def project(folder: Path) -> dict[str, Any]:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 TOGETHER = "together"
 KINDS = {"clouds": "cloud", "platforms": "platform", "searchers": "search strategy"}
 # What distributions of this project bring that are not installed with mlcd, by the extra that installs them.
-OPTIONAL = {"searchers": dict.fromkeys(("convbo", "bo-imprd", "cherrypick", "cp-imprd", "paleo"), "bench")}
+OPTIONAL = {
+    "clouds": {"functions": "functions"},
+    "searchers": dict.fromkeys(("convbo", "bo-imprd", "cherrypick", "cp-imprd", "paleo"), "bench"),
+}
 
 
 def names(group: str) -> list[str]:
@@ -30,17 +33,23 @@ def load(group: str, name: str) -> Any:
         return _load_together([part.strip() for part in name.split("+")])
     if name != TOGETHER and name in _points(group):
         return _points(group)[name].load()
-    kind = KINDS.get(group, group)
-    if extra := OPTIONAL.get(group, {}).get(name):
-        raise not_installed(f"The {kind} '{name}'", extra)
-    raise NotFoundError(f"No {kind} is called '{name}'.", did_you_mean(name, names(group)))
+    refuse_missing(group, name)
+    raise NotFoundError(f"No {KINDS.get(group, group)} is called '{name}'.", did_you_mean(name, names(group)))
+
+
+def refuse_missing(group: str, name: str) -> None:
+    """Say how to install what a distribution of this project brings, where that is not installed."""
+    extra = OPTIONAL.get(group, {}).get(name)
+    if extra and name not in _points(group):
+        raise not_installed(f"The {KINDS[group]} '{name}'", extra)
 
 
 def not_installed(what: str, extra: str) -> MissingExtraError:
     """That something is in a distribution of this project that is not installed, with the line that installs it."""
     return MissingExtraError(
         f"{what} is in a distribution of its own, which is not installed.",
-        f"pip install 'mlcd[{extra}]', or in a clone of the repository: pip install -e . -e packages/mlcd-{extra}",
+        f"pip install 'mlcd[{extra}]', or in a clone of the repository: "
+        f"pip install -e '.[{extra}]' -e packages/mlcd-{extra}",
     )
 
 

@@ -187,6 +187,7 @@ def python_setting(cloud: str) -> str:
 def _known_section(file: Path, name: str) -> type[Section]:
     section = cloud_section(name)
     if section is None:
+        registry.refuse_missing("clouds", name)
         raise UserError(
             f"{file}: unknown setting '{name}'.", did_you_mean(name, _TOP | cloud_sections().keys())
         )

@@ -14,7 +14,7 @@ from mlcd.clouds.accounts import check_cloud, is_cloud, plugin_of
 from mlcd.clouds.base import Cloud, CloudPlugin
 from mlcd.core.view import Finding
 from mlcd.errors import CloudError, MissingExtraError, UserError
-from mlcd.settings import Settings
+from mlcd.settings import Settings, read_settings
 
 LIGHT = ("boto3", "ray", "sky", "asyncssh", "sqlalchemy", "numpy", "pydantic")
 
@@ -72,6 +72,26 @@ def test_a_cloud_without_a_check_is_asked_for_offers(tmp_path: Path) -> None:
     assert (found.what, found.ok) == ("offers", True)
     (found,) = CloudPlugin("mine", broken).findings(Settings(home=tmp_path))
     assert found == Finding("offers", False, "Nobody answers.", "Switch it on.")
+
+
+def test_a_cloud_of_ours_that_is_not_installed_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = registry._points("clouds")
+    without = {name: point for name, point in points.items() if name != "functions"}
+    monkeypatch.setattr(registry, "_points", lambda group: without)
+    (tmp_path / "config.toml").write_text("[functions]\nmost = 3\n")
+    for ask in (
+        lambda: registry.load("clouds", "functions"),
+        lambda: registry.load("clouds", "local+functions"),
+        lambda: check_cloud(Settings(home=tmp_path), "functions"),
+        lambda: read_settings({"MLCD_HOME": str(tmp_path)}),
+    ):
+        with pytest.raises(MissingExtraError) as caught:
+            ask()
+        assert "The cloud 'functions' is in a distribution of its own" in caught.value.message
+        assert "pip install 'mlcd[functions]'" in caught.value.hint
+    assert is_cloud("functions")
 
 
 def test_a_cloud_goes_by_its_other_names_too() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from mlcd.clouds.functions.settings import FunctionsSettings
 from mlcd.clouds.ray.settings import RaySettings
 from mlcd.core.accounts import Role
 from mlcd.core.run import JobState
@@ -22,6 +21,7 @@ from mlcd.web.clouds import may_go_on, refuse_job, runs_here
 from mlcd.web.server import _who_runs_here
 from mlcd.web.settings import ServeSettings
 from mlcd.web.site import Site
+from mlcd_functions.settings import FunctionsSettings
 from stories import record
 from web.people import API, Person, hire, open_test_site, set_up
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import mlcd.worker
-from mlcd.clouds.functions.package import handler_package
 from mlcd.worker import write_bundle
+from mlcd_functions.package import handler_package
 from worker.programs import finish, start
 
 SOURCES = sorted(Path(mlcd.worker.__file__).parent.rglob("*.py"))

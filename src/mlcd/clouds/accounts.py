@@ -17,7 +17,7 @@ from mlcd.settings import Settings
 
 def is_cloud(name: str) -> bool:
     """Whether `mlcd check` knows a cloud by that name, or by that alias."""
-    return registry.cloud_name(name) in registry.names("clouds")
+    return registry.cloud_name(name) in (*registry.names("clouds"), *registry.OPTIONAL["clouds"])
 
 
 def check_cloud(settings: Settings, name: str) -> list[Finding]:

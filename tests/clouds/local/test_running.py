@@ -55,7 +55,7 @@ def test_two_nodes_have_their_own_rank_and_working_copy(computer: Computer, work
 def test_a_program_that_uses_a_parameter_store_trains_on_two_nodes_and_leaves_nothing(
     computer: Computer, workdir: Path
 ) -> None:
-    program = Path(__file__).parents[1] / "functions" / "numpy_program.py"
+    program = Path(__file__).parents[3] / "packages/mlcd-functions/tests/numpy_program.py"
     (workdir / "train.py").write_text(program.read_text())
     task = computer.task("python train.py; echo store=$MLCD_SYNC_STORE", workdir=str(workdir))
     status = computer.run(replace(task, envs={"STEPS": "20"}), nodes=2)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from mlcd.clouds.functions.files import TaskFiles as FunctionFiles
 from mlcd.clouds.local.files import State, TaskFiles
 from mlcd.clouds.remote.files import TaskFiles as RemoteFiles
 from mlcd.clouds.tasks import outputs
@@ -23,6 +22,7 @@ from mlcd.clouds.tasks.outputs import MODEL_FILES, collect_outputs, matches
 from mlcd.clouds.tasks.processes import Seen, alive, birth, family, started_seconds
 from mlcd.core.task import TaskState
 from mlcd.errors import CloudError
+from mlcd_functions.files import TaskFiles as FunctionFiles
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,82 @@
+"""The service's process: `python -m mlcd_functions.service ROOT LOCK_FD SETTINGS`.
+
+It comes with the service's lock in its hand, leaves its parent, and ends by itself once nobody has needed it for a
+while. A guard, forked from it, ends its environments however it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+IDLE_LOOK_SECONDS = 0.2
+
+
+def main() -> None:
+    """Serve until nobody needs it, or a signal comes."""
+    root, lock, asked = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
+    signal.pthread_sigmask(signal.SIG_SETMASK, set())  # whoever started us may have blocked some
+    if os.fork():
+        os._exit(0)  # whoever started us has no child to wait for
+    os.set_inheritable(lock, False)
+    mark = f"mlcd-functions-{os.getpid()}"
+    _start_guard(root, lock, mark)
+    _serve(root, mark, asked)
+
+
+def _start_guard(root: Path, lock: int, mark: str) -> None:
+    """Fork a process that waits for our end, however it comes, and then clears up after us."""
+    ours, theirs = os.pipe()
+    if os.fork():
+        os.close(ours)  # `theirs` stays open, and unused, for as long as we live
+        return
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.close(theirs)
+    os.close(lock)
+    os.read(ours, 1)
+    _clear_up(root, mark)
+    os._exit(0)
+
+
+def _clear_up(root: Path, mark: str) -> None:
+    import shutil
+
+    from mlcd.clouds.tasks.processes import end_marked, marked_tasks
+    from mlcd_functions.service.limits import remove_groups
+
+    for folder in marked_tasks(root / "environments"):
+        end_marked(folder, patience_seconds=30.0)
+    remove_groups(mark)
+    shutil.rmtree(root / "environments", ignore_errors=True)
+
+
+def _serve(root: Path, mark: str, asked: dict[str, float]) -> None:
+    from mlcd_functions.service import isolation
+    from mlcd_functions.service.front import Front, serve
+    from mlcd_functions.service.functions import Functions
+    from mlcd_functions.service.pool import Pool, PoolSettings
+    from mlcd_functions.service.starting import announce
+
+    isolated = bool(asked["isolate"]) and not isolation.why_not()
+    account = PoolSettings(int(asked["concurrency"]), asked["warm_seconds"], asked["cpu_scale"], isolated)
+    pool = Pool(root, account, mark)
+    functions = Functions(root / "code", int(asked["most_seconds"]), int(asked["most_memory_mb"]))
+    server = serve(Front(functions, pool))
+    announce(root, f"http://127.0.0.1:{server.server_address[1]}")
+    ending: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda signum, frame: ending.append(signum))
+    while not ending and pool.quiet_seconds < asked["idle_seconds"]:
+        time.sleep(IDLE_LOOK_SECONDS)
+    server.shutdown()
+    pool.close()
+
+
+if __name__ == "__main__":
+    main()
