@@ -23,6 +23,7 @@ from mlcd.clouds.tasks.processes import started_seconds
 from mlcd.core.run import JobState
 from mlcd.engine import control
 from mlcd.engine.context import job_folder
+from mlcd.engine.control import controlling, start_controller
 from mlcd.store import Store
 from small_jobs import PROGRAM, MakeJob
 
@@ -132,6 +133,14 @@ def test_whoever_looks_at_a_job_while_its_controller_starts_starts_no_other(
     for each in others:
         each.close()
     assert list(client.follow(job_id))[-1].record.state is JobState.PLANNED
+
+
+def test_whoever_waited_for_a_controller_to_start_starts_no_other(client: Client, make_job: MakeJob) -> None:
+    job_id = client.submit(client.load(make_job()))
+    with controlling(client.store, job_id) as token:  # it took control after the other had looked
+        assert token
+        start_controller(client.settings, client.store, job_id)
+        assert controllers_of(job_id) == []
 
 
 def test_a_controller_that_was_killed_while_it_started_holds_nobody_up(

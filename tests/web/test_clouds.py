@@ -191,7 +191,9 @@ def test_a_server_takes_over_only_what_its_owner_may_run_now(
     site: Site, ada: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
-    monkeypatch.setattr("mlcd.api.client.start_controller", lambda _settings, job: started.append(job.id))
+    monkeypatch.setattr(
+        "mlcd.api.client.start_controller", lambda _settings, _store, job_id: started.append(job_id)
+    )
     made = record(JobState.SEARCHING, started=True)
     for owner, cloud, options in (
         ("admin", "local", {}),

@@ -103,7 +103,7 @@ class Client(ClientProtocol):
             record = self.store.change_job(record.id, started=True)
         if not surely_alive(record.controller):
             self._started[record.id] = time.monotonic()
-            start_controller(self.settings, record)
+            start_controller(self.settings, self.store, record.id)
 
     def drive(self, job_id: str) -> JobView:
         """Be the controller in this process until the job rests."""

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from mlcd.clouds.tasks.processes import boot, started_seconds
-from mlcd.core.records import Controller, JobRecord
+from mlcd.core.records import Controller
 from mlcd.engine.context import job_folder
 from mlcd.settings import Settings
 from mlcd.store import LostControlError, Store
@@ -66,20 +66,21 @@ def surely_alive(controller: Controller | None) -> bool:
     return alive(controller)
 
 
-def start_controller(settings: Settings, record: JobRecord) -> None:
-    """Start a process of its own that drives the job and outlives this one, unless one is starting already.
+def start_controller(settings: Settings, store: Store, job_id: str) -> None:
+    """Start a process of its own that drives the job and outlives this one, unless one is at work or starting already.
 
     On a busy computer that takes a while, and everyone who looks at the job meanwhile sees no controller. The new
-    process holds a lock until it tries to take control, so one that is starting sees all that was asked before.
+    process holds a lock until it has control and then reads the job, so one that is starting sees all that was asked
+    before, and whoever gets the lock after it sees the new controller.
     """
-    folder = job_folder(settings, record.id)
+    folder = job_folder(settings, job_id)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "controller.log").open("ab") as log, (folder / "starting.lock").open("a+b") as lock:
-        if not _locked(lock):
+        if not _locked(lock) or surely_alive(store.job(job_id).controller):
             return
         lock.truncate(0)  # whoever looks now waits for nobody who is gone
         process = subprocess.Popen(
-            [sys.executable, "-m", "mlcd.engine.controller", record.id, str(lock.fileno())],
+            [sys.executable, "-m", "mlcd.engine.controller", job_id, str(lock.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

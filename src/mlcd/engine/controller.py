@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 from mlcd import registry
 from mlcd.clouds.base import Cloud
@@ -32,19 +32,22 @@ from mlcd.store import LostControlError, Store, open_store
 CANCELLED = 103
 
 
-def drive(store: Store, settings: Settings, job_id: str) -> JobRecord:
+def drive(store: Store, settings: Settings, job_id: str, starting: IO[bytes] | None = None) -> JobRecord:
     """Take the job as far as it goes now, unless another controller is at work on it.
 
     Who resumes it while this controller is about to leave finds one at work and starts no other: look once more.
+    `starting` is closed once it is known who drives the job.
     """
-    while _drive_to_rest(store, settings, job_id) and store.job(job_id).needs_controller:
+    while _drive_to_rest(store, settings, job_id, starting) and store.job(job_id).needs_controller:
         pass
     return store.job(job_id)
 
 
-def _drive_to_rest(store: Store, settings: Settings, job_id: str) -> bool:
+def _drive_to_rest(store: Store, settings: Settings, job_id: str, starting: IO[bytes] | None) -> bool:
     """Be the job's controller until it rests; whether that was to be had."""
     with observed(store, settings, job_id) as begin, controlling(store, job_id) as token:
+        if starting is not None:
+            starting.close()
         if token is None:
             return False
         begin()
@@ -166,9 +169,8 @@ def main(job_id: str, starting: int) -> int:
     """Drive one job to its next rest; `starting` is the lock that keeps others from starting a controller meanwhile."""
     settings = read_settings()
     store = open_store(settings.store_url)
-    os.close(starting)
     try:
-        return drive(store, settings, job_id).exit_code
+        return drive(store, settings, job_id, os.fdopen(starting, "rb")).exit_code
     except LostControlError:
         return 0
     finally:
