@@ -21,7 +21,7 @@ ONE_CLUSTER = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spread the tests that train or kill processes evenly over the run, each for whichever worker is free.
 
-    All others stay together by file, as do those that share what their file has set up.
+    Those that share what their file has set up stay together.
     """
     units: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -41,9 +41,7 @@ def _unit(item: pytest.Item) -> str:
     """What is run by one worker in one go."""
     if ONE_CLUSTER in item.path.parents:
         return "clouds/ray"
-    if item.get_closest_marker("slow") and not _shares_a_set_up(item):
-        return item.nodeid
-    return str(item.path.relative_to(ROOT).with_suffix(""))
+    return str(item.path.relative_to(ROOT).with_suffix("")) if _shares_a_set_up(item) else item.nodeid
 
 
 def _shares_a_set_up(item: pytest.Item) -> bool:

@@ -79,6 +79,7 @@ def run(client: Client, job: dict[str, object]) -> JobView:
     return client.drive(job_id)
 
 
+@pytest.mark.slow
 def test_a_training_to_the_same_target_is_forecast_by_what_it_took(client: Client, make_job: MakeJob) -> None:
     until = {"samples": 100000, "until": {"metric": "loss", "value": 0.001}}
     first = run(client, make_job(work=until))

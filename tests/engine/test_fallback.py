@@ -31,6 +31,8 @@ from mlcd.worker.checkpoints import (
 )
 from small_jobs import PROGRAM, MakeJob
 
+pytestmark = pytest.mark.slow  # each trains
+
 BREAKS = """
 import os, pathlib
 mark = pathlib.Path(os.environ["MARK"])

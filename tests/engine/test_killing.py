@@ -27,10 +27,11 @@ from mlcd.engine.control import controlling, start_controller
 from mlcd.store import Store
 from small_jobs import PROGRAM, MakeJob
 
+pytestmark = pytest.mark.slow  # each trains
+
 KILLS = 20
 
 
-@pytest.mark.slow
 def test_a_controller_killed_twenty_times_loses_nothing(client: Client, make_job: MakeJob) -> None:
     # So much work that no probe does all of it while one controller after the other is killed.
     job_id = client.submit(client.load(make_job(num_nodes="1..2", work={"samples": 20000})))
@@ -62,7 +63,6 @@ def test_a_probe_that_is_taken_over_is_waited_for_before_the_next(client: Client
     assert all(later.intended_at >= (probe.ended_at or 0) for probe, later in pairwise(probes))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("parallel", [1, 2])
 def test_controllers_killed_in_every_probe_add_none_and_each_carries_on(
     client: Client, make_job: MakeJob, parallel: int

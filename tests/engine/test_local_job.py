@@ -18,6 +18,8 @@ from mlcd.engine.context import job_folder
 from mlcd.errors import InvalidJobError, NotFoundError, UserError
 from small_jobs import PROGRAM, MakeJob
 
+pytestmark = pytest.mark.slow  # each trains
+
 
 def run(client: Client, job: dict[str, object], **secrets: str) -> JobView:
     """Submit, accept any plan, and be the controller."""
@@ -270,7 +272,6 @@ def test_a_probe_that_does_all_the_work_is_the_training(client: Client, make_job
     assert json.loads((Path(view.model) / "model.json").read_text())["done"] == 500
 
 
-@pytest.mark.slow
 def test_a_training_that_turns_slow_moves_to_a_better_deployment(client: Client, make_job: MakeJob) -> None:
     slower = PROGRAM.replace(
         "time.sleep(0.02)", "time.sleep(0.5 if os.environ['MLCD_TASK_ID'].endswith('-t1') else 0.02)"

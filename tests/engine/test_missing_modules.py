@@ -54,6 +54,7 @@ def test_a_missing_module_is_paid_for_once(client: Client, make_job: MakeJob) ->
     assert len(view.trials) == 1
 
 
+@pytest.mark.slow
 def test_a_training_that_cannot_import_is_not_started_again(
     client: Client, make_job: MakeJob, tmp_path: Path
 ) -> None:

@@ -207,6 +207,7 @@ for number, batch in enumerate(mlcd.steps([[0] * 10] * ((500 - before) // 10))):
 LONG_PROBE = {"warmup_seconds": 0.2, "min_seconds": 5, "max_seconds": 20, "silent_seconds": 60}
 
 
+@pytest.mark.slow
 def test_a_probe_that_did_all_the_work_hides_no_nan(client: Client, make_job: MakeJob) -> None:
     view = run(client, make_job(WORK_OF_A_PROBE, work={"samples": 500}, probe=LONG_PROBE))
     (attempt,) = view.run.attempts
@@ -216,6 +217,7 @@ def test_a_probe_that_did_all_the_work_hides_no_nan(client: Client, make_job: Ma
     assert any("loss is nan" in event.message for event in client.store.events(view.record.id))
 
 
+@pytest.mark.slow
 def test_on_nan_stop_holds_for_a_probe_that_did_all_the_work(client: Client, make_job: MakeJob) -> None:
     job = make_job(WORK_OF_A_PROBE, work={"samples": 500}, probe=LONG_PROBE, on_nan="stop")
     view = run(client, job)

@@ -76,6 +76,7 @@ def test_a_new_budget_is_an_amount(client: Client, trace: Path, budget_usd: floa
     assert client.view(job_id).record.budget_usd == 30
 
 
+@pytest.mark.slow
 def test_an_impossible_budget_is_refused_early_and_the_one_that_is_named_does(
     client: Client, trace: Path
 ) -> None:

@@ -66,6 +66,7 @@ for done in range(10, 1010, 10):
 """
 
 
+@pytest.mark.slow
 def test_whoever_follows_a_job_is_told_of_a_target_that_it_never_reports(
     client: Client, make_job: MakeJob
 ) -> None:

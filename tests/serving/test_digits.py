@@ -19,6 +19,7 @@ pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 
 
+@pytest.mark.slow
 def test_what_digits_hands_back_tells_a_digit_for_each_image(tmp_path: Path) -> None:
     hand_back = "import train; train.hand_back(train.make_model(), {})"
     env = {**os.environ, "MLCD_OUTPUT_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}

@@ -73,6 +73,7 @@ def test_scikit_learn_is_asked(pool: Pool, tmp_path: Path) -> None:
     assert pool().predict("j", tmp_path, [[2.0], [3.0]]) == pytest.approx([5.0, 7.0])
 
 
+@pytest.mark.slow
 def test_torch_export_and_torchscript_are_asked(pool: Pool, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     layer = torch.nn.Linear(2, 1).eval()
@@ -171,6 +172,7 @@ def predict(x):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", ["time.sleep(60)", "os.abort()", "os._exit(0)", "return 1"])
 def test_what_a_model_starts_in_a_session_of_its_own_ends_with_it(
     pool: Pool, tmp_path: Path, then: str

@@ -32,6 +32,7 @@ def pair(folder: Path) -> Deployment:
     return Deployment(next(offer for offer in offers if not offer.spot), 2)
 
 
+@pytest.mark.slow
 def test_a_node_that_is_lost_in_a_sold_out_zone_is_rented_in_another_and_the_survivor_stays(
     ec2: EmulatedEc2, tmp_path: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_launch_that_is_throttled_has_rented_nothing_and_is_not_paid_from_then
     assert all(machine.billed_from >= lifted_at - 0.01 for machine in rented)
 
 
+@pytest.mark.slow
 def test_what_no_zone_has_is_no_capacity(ec2: EmulatedEc2, tmp_path: Path) -> None:
     deployment = pair(tmp_path)
     ec2.fault("no-capacity", TYPE)

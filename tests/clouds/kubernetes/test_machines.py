@@ -136,6 +136,7 @@ def test_a_quota_is_told_within_seconds(renting: Renting, cluster: Cluster) -> N
     assert "exceeded quota" in error.message
 
 
+@pytest.mark.slow
 def test_a_quota_that_pods_of_an_earlier_task_fill_is_waited_for(renting: Renting, cluster: Cluster) -> None:
     cluster.configure(max_pods=1)
     going = going_pod(cluster)

@@ -23,7 +23,7 @@ from mlcd.errors import InvalidJobError
         ("run: x\n---\nrun: y", "one document; '---' begins another"),
         ("run: *x", "this is not YAML: found undefined alias"),
         ("run: \x01", "this is not YAML"),
-        ("[" * 5000, "nested too deeply"),
+        pytest.param("[" * 5000, "nested too deeply", id="deep"),
         ("a: &a [x, *a]\nrun: x", "too many values"),
     ],
 )

@@ -17,6 +17,8 @@ from small_jobs import PROGRAM
 from web.issuers import Issuer
 from web.servers import PASSWORD, Server, connection, remote, served
 
+pytestmark = pytest.mark.slow  # each trains
+
 if TYPE_CHECKING:
     from playwright.sync_api import Dialog, Locator, Page
 

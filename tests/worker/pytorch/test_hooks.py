@@ -35,6 +35,7 @@ def test_a_validation_loader_counts_for_nothing(inside: Inside) -> None:
     assert session.counts.now[1:] == (2, 16)
 
 
+@pytest.mark.slow
 def test_a_validation_in_a_real_program_is_seen_to_live(tmp_path: Path) -> None:
     program = """
         import time, torch
@@ -106,6 +107,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 """
 
 
+@pytest.mark.slow
 def test_a_program_that_knows_nothing_of_mlcd_is_counted(tmp_path: Path) -> None:
     program = (
         DATA.replace("WORKERS", "1")
@@ -126,6 +128,7 @@ for epoch in range(2):
     assert len(list((tmp_path / "progress").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_a_program_that_uses_steps_is_not_counted_twice(tmp_path: Path) -> None:
     program = (
         DATA.replace("WORKERS", "0")
@@ -167,6 +170,7 @@ def test_ranks_that_a_program_spawns_by_itself_are_counted(tmp_path: Path) -> No
         assert (last["steps"], last["samples"]) == (10, 40)
 
 
+@pytest.mark.slow
 def test_a_program_without_mlcd_dies_of_sigterm_as_ever(tmp_path: Path) -> None:
     program = """
     import os, signal, torch
@@ -181,6 +185,7 @@ def test_a_program_without_mlcd_dies_of_sigterm_as_ever(tmp_path: Path) -> None:
     assert (process.returncode, output) == (-15, "")
 
 
+@pytest.mark.slow
 def test_the_size_of_the_model_is_told_when_it_changes(tmp_path: Path) -> None:
     program = """
         import time, torch, mlcd

@@ -192,6 +192,7 @@ STEPS: list[Callable[[Any, Any, Any], None]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
 def test_the_training_is_the_same_bit_for_bit(step: Callable[[Any, Any, Any], None], seen: Seen) -> None:
     torch.manual_seed(3)
