@@ -106,3 +106,11 @@ def test_a_restart_leaves_no_negative_throughput() -> None:
     points = (Point(0, 0, 0), Point(10, 10, 100), Point(20, 5, 50), Point(30, 15, 150))
     throughput = training_figures(replace(stories.story(), points=points, metrics=()))[1]
     assert throughput.frames[0][0]["y"] == [10.0, 10.0]
+
+
+def test_the_forecast_begins_with_what_the_probes_had_trained() -> None:
+    view = stories.training()
+    going_on = replace(view.run.attempts[0], samples_before=1000.0)
+    story = stories.story(replace(view, run=replace(view.run, attempts=(going_on,))))
+    (forecast,) = (trace for trace in training_figures(story)[0].frames[0] if trace.get("name") == "forecast")
+    assert forecast["y"] == [1000.0, story.view.work(going_on.deployment)]

@@ -42,20 +42,22 @@ def _progress(story: JobStory, unit: float, unit_name: str) -> Figure | None:
 
 
 def _forecast(story: JobStory, unit: float) -> tuple[Trace, ...]:
-    """A straight line from nothing to all the work, with the band between the fast and the slow end."""
-    plan = story.view.record.plan
+    """A straight line from what probes had trained to all the work, with the band between the fast and the slow end."""
+    plan, attempts = story.view.record.plan, story.view.run.attempts
     work = story.view.work(plan.deployment) if plan is not None else 0.0
-    if plan is None or work <= 0:
+    done = attempts[0].samples_before if attempts else 0.0
+    if plan is None or work <= done:
         return ()
     forecast = plan.forecast
     start = min(story.view.start_seconds, forecast.low_seconds)
     slow = (forecast.high_seconds - start) or 1.0
-    at_expected = work * (forecast.seconds - start) / slow
+    low, expected = (
+        done + (work - done) * (at - start) / slow for at in (forecast.low_seconds, forecast.seconds)
+    )
     x = [start / unit, forecast.low_seconds / unit, forecast.seconds / unit, forecast.high_seconds / unit]
-    at_low = work * (forecast.low_seconds - start) / slow
-    area = band(x, [0.0, at_low, at_expected, work], [0.0, work, work, work], "var:muted")
+    area = band(x, [done, low, expected, work], [done, work, work, work], "var:muted")
     ends = [start / unit, forecast.seconds / unit]
-    return (*area, line("forecast", ends, [0.0, work], "var:muted", dash="dash"))
+    return (*area, line("forecast", ends, [done, work], "var:muted", dash="dash"))
 
 
 def _throughput(story: JobStory, unit: float, unit_name: str) -> Figure | None:
