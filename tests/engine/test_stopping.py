@@ -29,6 +29,11 @@ for batch in mlcd.steps([[0] * 10] * 100_000):
 """
 
 
+def begins(client: Client, job_id: str) -> list[str]:
+    """What was said when each attempt began."""
+    return [event.message for event in client.events(job_id) if event.message.startswith("Training on ")]
+
+
 def wait_for(
     client: Client, job_id: str, what: Callable[[JobView], object], seconds: float = 120.0
 ) -> JobView:
@@ -59,8 +64,8 @@ def test_without_a_checkpoint_stop_and_resume_say_that_all_is_lost(client: Clien
     assert goes_on_from(view) == "from nothing: there is no checkpoint"
 
     client.resume(job_id)
-    wait_for(client, job_id, lambda seen: len(seen.run.attempts) == 2)
-    begun = [event.message for event in client.events(job_id) if event.message.startswith("Training on ")]
+    wait_for(client, job_id, lambda _: len(begins(client, job_id)) == 2)
+    begun = begins(client, job_id)
     assert "from the beginning" not in begun[0]
     assert begun[1].endswith("from the beginning: there is no checkpoint")
     client.stop(job_id)

@@ -11,7 +11,6 @@ import secrets
 import threading
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from mlcd.clouds.remote.node import RemoteNode
@@ -21,7 +20,7 @@ from mlcd.errors import CloudError
 LARGE_BYTES = 4 << 20  # smaller ones are there before the first machine could pass them on
 IDLE_SECONDS = 60.0  # whoever passes on ends when nobody has asked for so long
 BEGIN_SECONDS = 20.0  # to wait for it to begin
-_PORTS = range(32000, 44000)
+_PORTS = range(20000, 32000)  # below those that Linux gives to outgoing connections
 
 
 class Upload:
@@ -55,9 +54,11 @@ class Upload:
             node.send(self._large)
 
     def _serve(self, node: RemoteNode) -> None:
-        """It ends by itself; where it cannot begin, the others will notice."""
-        with suppress(CloudError):
+        """It ends by itself; where it cannot begin, the others will notice, and the log says why."""
+        try:
             node.serve_parcels(self._serving(node), self._large, self._python)
+        except CloudError:
+            traceback.print_exc()
 
     def _serving(self, node: RemoteNode) -> dict[str, Any]:
         return {
