@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from math import inf, log
+
 import pytest
 
-from mlcd.forecast.samples_needed import at_one_batch, samples_by_batch
+from mlcd.forecast.samples_needed import OtherNoise, at_one_batch, samples_by_batch, universal_noise_scale
 from mlcd.forecast.statistical import Work
 
 
@@ -26,3 +28,14 @@ def test_stretches_at_several_batch_sizes_count_as_one() -> None:
     stretches = [Work(32, 1000.0), Work(96, 1000.0)]
     assert at_one_batch(stretches, 32.0) == Work(96, 3000.0)
     assert at_one_batch(stretches, None) == Work(96, 2000.0)
+
+
+def test_the_first_noise_scales_what_other_jobs_had() -> None:
+    others = [OtherNoise(noise_scale=4000, base_batch=32, first_noise=100)]
+    assert universal_noise_scale(10.0, 32, others) == pytest.approx(400)
+
+
+def test_without_noise_the_smallest_batch_scales() -> None:
+    others = [OtherNoise(3200, 32, None), OtherNoise(12800, 32, None)]
+    assert log(universal_noise_scale(10.0, 64, others)) == pytest.approx(log(64 * 200))
+    assert universal_noise_scale(None, 64, []) == inf

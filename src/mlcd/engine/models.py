@@ -17,10 +17,9 @@ from mlcd.engine.programs import fingerprint
 from mlcd.engine.tasks import with_base
 from mlcd.forecast.observed_noise import noise_over_all, stable_readings
 from mlcd.forecast.profiles import laws_of
-from mlcd.forecast.samples_needed import at_one_batch, samples_by_batch
+from mlcd.forecast.samples_needed import OtherNoise, at_one_batch, samples_by_batch, universal_noise_scale
 from mlcd.forecast.statistical import Work
 from mlcd.forecast.stored import StoredModel, to_document
-from mlcd.forecast.universal import OtherNoise, universal_noise_scale
 
 MOST_READINGS = 2000  # of each metric
 OWN_BATCH = 0  # stands for the batch size of a program that gets none

@@ -1,4 +1,4 @@
-"""Time and cost over workers × batch size: the table, its Pareto front, and the knee of that front.
+"""Time and cost over workers × batch size: the Pareto front, and the knee of that front.
 
     T   training time, seconds      C   cost, dollars:  C = T·K·p (equation 5), or by another price model
 Knee: Kneedle (Satopää et al. 2011). Both axes are stretched to 0…1; the knee is the point farthest below
@@ -8,44 +8,13 @@ the chord from the fastest to the cheapest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Protocol, TypeVar
 
 from mlcd.core.machines import Deployment
 from mlcd.errors import UserError
-from mlcd.forecast.estimate import Estimate
 
 Price = Callable[[Deployment, float], float]  # deployment, seconds → dollars
-
-
-@dataclass(frozen=True)
-class CurvePoint:
-    """One deployment with what it is expected to take and to cost."""
-
-    deployment: Deployment
-    seconds: float
-    usd: float
-    low_seconds: float
-    high_seconds: float
-    low_usd: float
-    high_usd: float
-
-
-def time_cost_curve(
-    deployments: Iterable[Deployment],
-    training_seconds: Callable[[Deployment], Estimate | None],
-    price: Price | None = None,
-) -> tuple[CurvePoint, ...]:
-    """Time and cost of every deployment, fastest first; those without a forecast are left out."""
-    charge = price or per_instance()
-    points = []
-    for deployment in deployments:
-        time = training_seconds(deployment)
-        if time is not None:
-            usd, low, high = (charge(deployment, seconds) for seconds in (time.value, time.low, time.high))
-            points.append(CurvePoint(deployment, time.value, usd, time.low, time.high, low, high))
-    return tuple(sorted(points, key=lambda point: (point.seconds, point.usd, point.deployment.key)))
 
 
 class Costed(Protocol):

@@ -9,6 +9,9 @@ with one of them, or none but the user's word, the measured gradient noise has t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import exp, inf, log
+from statistics import fmean
 
 from mlcd.forecast.statistical import Work, fit_samples
 
@@ -40,3 +43,22 @@ def at_one_batch(parts: Sequence[Work], noise_scale: float | None) -> Work | Non
     last = parts[-1].batch
     samples = sum(one.samples * growth(one.batch, last, noise_scale) for one in parts)
     return Work(last, samples)
+
+
+@dataclass(frozen=True)
+class OtherNoise:
+    """What is known of another job's gradient noise."""
+
+    noise_scale: float  # φ that its samples-to-target follow
+    base_batch: int  # its smallest batch size
+    first_noise: float | None  # noise scale at the beginning of its training
+
+
+def universal_noise_scale(first_noise: float | None, base_batch: int, others: Sequence[OtherNoise]) -> float:
+    """φ of a job: its first noise, or its smallest batch, times what other jobs had of it; ∞ without others."""
+    if first_noise is not None:
+        growths = [log(other.noise_scale / other.first_noise) for other in others if other.first_noise]
+        if growths:
+            return first_noise * exp(fmean(growths))
+    growths = [log(other.noise_scale / other.base_batch) for other in others]
+    return base_batch * exp(fmean(growths)) if growths else inf

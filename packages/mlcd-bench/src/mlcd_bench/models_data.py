@@ -11,11 +11,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from mlcd.catalog.measurements import NoiseRecord, StepRecord, any_file_has, read_noise, read_step_times
 from mlcd.catalog.traces import REQUIRED, Workload, read_workloads
 from mlcd.errors import UserError
 from mlcd.forecast.parallel import Placement
 from mlcd.forecast.statistical import Work
+from mlcd_bench.measurements import NoiseRecord, StepRecord, any_file_has, read_noise, read_step_times
 
 R = TypeVar("R", NoiseRecord, StepRecord)
 

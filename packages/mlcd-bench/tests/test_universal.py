@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf, log
 
 import numpy as np
 import pytest
 
 from forecast.steps import LAW, placements
 from mlcd.forecast.parallel import Placement, StepLaw
-from mlcd.forecast.universal import OtherNoise, Probe, universal_model, universal_noise_scale
+from mlcd_bench.universal import Probe, universal_model
 
 
 def job(factor: float) -> dict[str, StepLaw]:
@@ -59,14 +58,3 @@ def test_a_probe_on_several_devices_gives_the_scale_too() -> None:
     model = universal_model(Probe(cluster, truth.step_seconds(cluster)), 16, [job(1.0), job(3.0)])
     assert model.step(cluster).value == pytest.approx(truth.step_seconds(cluster), rel=0.01)
     assert model.step(PLACE).value == pytest.approx(truth.step_seconds(PLACE), rel=0.2)
-
-
-def test_the_first_noise_scales_what_other_jobs_had() -> None:
-    others = [OtherNoise(noise_scale=4000, base_batch=32, first_noise=100)]
-    assert universal_noise_scale(10.0, 32, others) == pytest.approx(400)
-
-
-def test_without_noise_the_smallest_batch_scales() -> None:
-    others = [OtherNoise(3200, 32, None), OtherNoise(12800, 32, None)]
-    assert log(universal_noise_scale(10.0, 64, others)) == pytest.approx(log(64 * 200))
-    assert universal_noise_scale(None, 64, []) == inf

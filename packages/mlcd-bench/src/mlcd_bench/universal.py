@@ -136,25 +136,6 @@ def universal_model(probe: Probe, smallest_micro_batch: float, others: Sequence[
     return replace(model, log_alpha=log_alpha, log_beta=log_alpha + loads, weights=weights)
 
 
-def universal_noise_scale(first_noise: float | None, base_batch: int, others: Sequence[OtherNoise]) -> float:
-    """φ of a job: its first noise, or its smallest batch, times what other jobs had of it; ∞ without others."""
-    if first_noise is not None:
-        growths = [log(other.noise_scale / other.first_noise) for other in others if other.first_noise]
-        if growths:
-            return first_noise * exp(float(np.mean(growths)))
-    growths = [log(other.noise_scale / other.base_batch) for other in others]
-    return base_batch * exp(float(np.mean(growths))) if growths else inf
-
-
-@dataclass(frozen=True)
-class OtherNoise:
-    """What is known of another job's gradient noise."""
-
-    noise_scale: float  # φ that its samples-to-target follow
-    base_batch: int  # its smallest batch size
-    first_noise: float | None  # noise scale at the beginning of its training
-
-
 def _weights(probe: Probe, near: Sequence[StepLaw], log_alpha: Array, p: float) -> Array:
     """How likely each r is: by what other jobs were like, and by the pieces that the probe ran."""
     micro = probe.placement.micro_batch

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mlcd.catalog.measurements import read_noise, read_step_times
 from mlcd.errors import NotFoundError, UserError
+from mlcd_bench.measurements import read_noise, read_step_times
 
 NOISE = "workload,batch_size,epoch,samples,noise_scale_samples\nmine,32,0,1000,75.5\nmine,32,1,2000,-1\n"
 STEPS = "workload,instance,nodes,gpus,local_batch,step_time_s\nmine,t4,2,4,32,0.25\n"
