@@ -156,18 +156,17 @@ def test_lists_are_filtered_without_reading_documents(sqlite_url: str) -> None:
     assert len(statements) == 6
 
 
-def test_past_trials_are_of_the_newest_jobs_that_tried_something(store: Store) -> None:
+def test_lessons_are_of_the_newest_jobs_that_tried_something(store: Store) -> None:
     for id_ in ("a", "b", "c"):
         store.add_job(job(id_))
     foreign = replace(trial(2, "a"), task_id="")
     store.add_trial("a", trial(1, "a"))
     store.add_trial("a", foreign)
     store.add_trial("c", trial(1, "c"))
-    assert store.past_trials(9) == [
+    assert [lesson[1:] for lesson in store.lessons(9)] == [
         (job("c"), (trial(1, "c"),)),
         (job("a"), (trial(1, "a"), foreign)),
     ]
-    assert [record.id for record, _ in store.past_trials(1)] == ["c"]
     ((number, record, found),) = store.lessons(1)
     assert (record, found) == (job("c"), (trial(1, "c"),))
     assert [record.id for _, record, _ in store.lessons(9, before=number)] == ["a"]

@@ -87,8 +87,9 @@ def learn_from_earlier(context: JobContext, record: JobRecord) -> Earlier:
     """What is known from before; nothing where the job does not want it."""
     if not record.job.search.learn:
         return Earlier(record)
-    found = context.store.past_trials(MOST_JOBS_LOOKED_AT, [record.owner])
-    return Earlier(record, tuple(_past(record, *other) for other in found if other[0].id != record.id))
+    found = context.store.lessons(MOST_JOBS_LOOKED_AT, [record.owner])
+    past = (_past(record, other, trials) for _, other, trials in found if other.id != record.id)
+    return Earlier(record, tuple(past))
 
 
 def report_earlier(context: JobContext, earlier: Earlier, own: Trials) -> None:

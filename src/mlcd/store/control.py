@@ -52,7 +52,7 @@ def check(record: JobRecord, token: str | None) -> None:
 
 
 def beat(connection: Connection, job_id: str, token: str, at: float) -> None:
-    """Say that the controller was alive at that moment."""
+    """Say that the controller was alive at that moment; LostControlError if it is not in control."""
     mine = (controllers.c.job_id == job_id) & (controllers.c.token == token)
     if connection.execute(update(controllers).where(mine).values(beat_at=at)).rowcount == 0:
         raise _lost(job_id)

@@ -45,8 +45,8 @@ def add_metrics(connection: Connection, task: int, new: Sequence[MetricPoint]) -
         connection.execute(insert_or_skip(connection, metrics), rows)
 
 
-def all_points(connection: Connection, job_id: str, most: int | None) -> tuple[Point, ...]:
-    """Progress of all tasks in one line."""
+def all_points(connection: Connection, job_id: str, most: int | None = None) -> tuple[Point, ...]:
+    """Progress of all tasks in one line; at most so many points, first and last included."""
     line = [
         Point(
             row.seconds + task.later_seconds, _number(row.steps), _number(row.samples) + task.samples_before
@@ -57,8 +57,8 @@ def all_points(connection: Connection, job_id: str, most: int | None) -> tuple[P
     return tuple(_evenly(line, most))
 
 
-def all_metrics(connection: Connection, job_id: str, most: int | None) -> tuple[MetricPoint, ...]:
-    """Metrics of all tasks in one line, by time."""
+def all_metrics(connection: Connection, job_id: str, most: int | None = None) -> tuple[MetricPoint, ...]:
+    """Metrics of all tasks in one line, by time; of each name at most so many, first and last included."""
     lines: dict[str, list[MetricPoint]] = {}
     for task in _attempts(connection, job_id):
         for name, number in _series(connection, task.number).items():

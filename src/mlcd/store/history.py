@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select
@@ -54,16 +54,23 @@ def all_attempts(connection: Connection, job_id: str) -> tuple[Attempt, ...]:
 
 
 def add_event(
-    connection: Connection, job_id: str, at: float, kind: str, message: str, data: dict[str, Any]
+    connection: Connection,
+    job_id: str,
+    at: float,
+    kind: str,
+    message: str,
+    data: Mapping[str, Any] | None = None,
 ) -> Event:
     """Number and keep an event of a locked job: without gaps, so that a follower misses none."""
     last = connection.execute(select(func.max(events.c.number)).where(events.c.job_id == job_id)).scalar()
-    event = Event((last or 0) + 1, job_id, at, kind, message, data)
+    event = Event((last or 0) + 1, job_id, at, kind, message, dict(data or {}))
     connection.execute(insert(events).values(job_id=job_id, number=event.number, doc=write(event)))
     return event
 
 
-def events_after(connection: Connection, job_id: str, after: int, limit: int | None) -> list[Event]:
+def events_after(
+    connection: Connection, job_id: str, after: int = 0, limit: int | None = None
+) -> list[Event]:
     """Events in order, from the one after that number."""
     query = select(events.c.doc).where(events.c.job_id == job_id, events.c.number > after)
     rows = connection.execute(query.order_by(events.c.number).limit(limit))
@@ -82,7 +89,7 @@ def put_live(connection: Connection, job_id: str, live: Live | None) -> None:
 
 
 def all_lives(connection: Connection, job_id: str) -> tuple[Live, ...]:
-    """What was last seen of tasks, in the order in which they were intended."""
+    """All tasks that were seen running when the newest one was, in the order in which they were intended."""
     known = lives.c.task_id == tasks.c.id
     query = select(lives.c.doc).join_from(lives, tasks, known, isouter=True)
     rows = connection.execute(

@@ -9,10 +9,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, ScalarSelect, Select, func, select, true, update
 
 import mlcd.store.control as control
+import mlcd.store.history as history
 import mlcd.store.spending as spending
 from mlcd.core.listing import JobLine
 from mlcd.core.records import Controller, JobRecord
 from mlcd.core.run import JobState
+from mlcd.core.trial import Trial
 from mlcd.errors import NotFoundError, StoreError, nearest
 from mlcd.store.database import insert_or_skip
 from mlcd.store.documents import read, write
@@ -35,7 +37,7 @@ def add(connection: Connection, record: JobRecord) -> None:
 
 
 def find(connection: Connection, reference: str, owners: Owners = None) -> JobRecord:
-    """The job meant by an id, by a name (the newest of that name) or by the beginning of one id.
+    """The job with that id, that name (the newest) or the only id that begins so; or NotFoundError.
 
     Of jobs of other owners nothing is said, not even that they are there.
     """
@@ -47,11 +49,11 @@ def find(connection: Connection, reference: str, owners: Owners = None) -> JobRe
 
 def page(
     connection: Connection,
-    owners: Owners,
-    states: Collection[JobState] | None,
-    words: str,
-    before: int | None,
-    limit: int,
+    owners: Owners = None,
+    states: Collection[JobState] | None = None,
+    words: str = "",
+    before: int | None = None,
+    limit: int = 50,
 ) -> list[JobLine]:
     """Jobs submitted before that one, newest first, of these owners and states, that these words are found in."""
     chosen = select(jobs.c.number).where(_of(owners))
@@ -63,8 +65,10 @@ def page(
     return [_line(number, read(JobRecord, doc), spent) for number, doc, spent in connection.execute(query)]
 
 
-def newest(connection: Connection, states: Collection[JobState] | None, limit: int | None) -> list[JobRecord]:
-    """Jobs, newest first."""
+def newest(
+    connection: Connection, states: Collection[JobState] | None = None, limit: int | None = None
+) -> list[JobRecord]:
+    """Jobs in any of these states, newest first."""
     query = _newest_first().limit(limit)
     if states is not None:
         query = query.where(jobs.c.state.in_([state.value for state in states]))
@@ -73,12 +77,14 @@ def newest(connection: Connection, states: Collection[JobState] | None, limit: i
 
 def tried(
     connection: Connection, limit: int, owners: Owners = None, before: int | None = None
-) -> list[tuple[int, JobRecord]]:
-    """Jobs submitted before that one of which something was tried, newest first, with their numbers."""
+) -> list[tuple[int, JobRecord, tuple[Trial, ...]]]:
+    """Jobs submitted before that one of which something was tried, newest first, with numbers and trials."""
     chosen = select(jobs.c.number).where(_of(owners))
     chosen = chosen.where(select(trials.c.number).where(trials.c.job_id == jobs.c.id).exists())
     query = _newest(_records().add_columns(jobs.c.number), chosen, before, limit)
-    return [(row.number, _record(row)) for row in connection.execute(query)]
+    rows = connection.execute(query).all()
+    tries = history.trials_of(connection, [row.id for row in rows])
+    return [(row.number, _record(row), tries[row.id]) for row in rows]
 
 
 def lock(connection: Connection, job_id: str) -> JobRecord:
@@ -94,8 +100,8 @@ def lock(connection: Connection, job_id: str) -> JobRecord:
     return replace(read(JobRecord, doc), controller=control.current(connection, job_id))
 
 
-def change(connection: Connection, job_id: str, token: str | None, changes: dict[str, Any]) -> JobRecord:
-    """The job with new facts, unless the token's controller no longer drives it."""
+def change(connection: Connection, /, job_id: str, token: str | None = None, **changes: Any) -> JobRecord:
+    """The job with new facts; LostControlError if the token is not its controller's."""
     old = lock(connection, job_id)
     control.check(old, token)
     new = replace(old, **changes)

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import Connection
 
 import mlcd.store.control as control
 import mlcd.store.curves as curves
 import mlcd.store.history as history
-import mlcd.store.jobs as jobs
-import mlcd.store.tasks as tasks
-from mlcd.core.listing import JobLine
+import mlcd.store.jobs as job_rows
+import mlcd.store.tasks as task_rows
 from mlcd.core.live import Live
 from mlcd.core.progress import MetricPoint, Point
-from mlcd.core.records import BillItem, Controller, Event, JobRecord, TaskRecord
-from mlcd.core.run import Attempt, JobState
+from mlcd.core.records import Controller, Event, JobRecord, TaskRecord
 from mlcd.core.task import Charge, TaskKind
 from mlcd.core.trial import Trial
 from mlcd.store.accounts import Accounts
 from mlcd.store.database import Database, open_database
 from mlcd.store.migrate import upgrade
 from mlcd.store.service import Service
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def open_store(url: str) -> Store:
@@ -31,6 +35,42 @@ def open_store(url: str) -> Store:
         upgrade(database)
         undo.pop_all()
     return Store(database)
+
+
+def _reading(step: Callable[Concatenate[Connection, P], R]) -> Callable[Concatenate[Store, P], R]:
+    """A verb of one step that changes nothing."""
+
+    @wraps(step)
+    def verb(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with store._database.reading() as connection:
+            return step(connection, *args, **kwargs)
+
+    return verb
+
+
+def _writing(step: Callable[Concatenate[Connection, P], R]) -> Callable[Concatenate[Store, P], R]:
+    """A verb of one step that changes something."""
+
+    @wraps(step)
+    def verb(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with store._database.writing() as connection:
+            return step(connection, *args, **kwargs)
+
+    return verb
+
+
+def _locking(
+    step: Callable[Concatenate[Connection, str, P], R],
+) -> Callable[Concatenate[Store, str, P], R]:
+    """A verb of one step that changes what belongs to a job, which is locked first."""
+
+    @wraps(step)
+    def verb(store: Store, job_id: str, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with store._database.writing() as connection:
+            job_rows.lock(connection, job_id)
+            return step(connection, job_id, *args, **kwargs)
+
+    return verb
 
 
 class Store:
@@ -47,55 +87,12 @@ class Store:
 
     # Jobs
 
-    def add_job(self, record: JobRecord) -> None:
-        """Keep a new job."""
-        with self._database.writing() as connection:
-            jobs.add(connection, record)
-
-    def job(self, job_id: str, owners: Collection[str] | None = None) -> JobRecord:
-        """The job with that id, that name (the newest) or the only id that begins so; or NotFoundError."""
-        with self._database.reading() as connection:
-            return jobs.find(connection, job_id, owners)
-
-    def job_lines(
-        self,
-        owners: Collection[str] | None = None,
-        states: Collection[JobState] | None = None,
-        words: str = "",
-        before: int | None = None,
-        limit: int = 50,
-    ) -> list[JobLine]:
-        """Jobs submitted before that number, newest first, in a line each."""
-        with self._database.reading() as connection:
-            return jobs.page(connection, owners, states, words, before, limit)
-
-    def jobs(self, states: Collection[JobState] | None = None, limit: int | None = None) -> list[JobRecord]:
-        """Jobs in any of these states, newest first."""
-        with self._database.reading() as connection:
-            return jobs.newest(connection, states, limit)
-
-    def change_job(self, job_id: str, token: str | None = None, **changes: Any) -> JobRecord:
-        """The job with new facts; LostControlError if the token is not its controller's."""
-        with self._database.writing() as connection:
-            return jobs.change(connection, job_id, token, changes)
-
-    def past_trials(
-        self, limit: int, owners: Collection[str] | None = None
-    ) -> list[tuple[JobRecord, tuple[Trial, ...]]]:
-        """Jobs of which something was tried, newest first, with their trials."""
-        with self._database.reading() as connection:
-            found = jobs.tried(connection, limit, owners)
-            trials = history.trials_of(connection, [record.id for _, record in found])
-            return [(record, trials[record.id]) for _, record in found]
-
-    def lessons(
-        self, limit: int, owners: Collection[str] | None = None, before: int | None = None
-    ) -> list[tuple[int, JobRecord, tuple[Trial, ...]]]:
-        """The same of jobs submitted before that number, each with its number."""
-        with self._database.reading() as connection:
-            found = jobs.tried(connection, limit, owners, before)
-            trials = history.trials_of(connection, [record.id for _, record in found])
-            return [(number, record, trials[record.id]) for number, record in found]
+    add_job = _writing(job_rows.add)
+    job = _reading(job_rows.find)
+    job_lines = _reading(job_rows.page)
+    jobs = _reading(job_rows.newest)
+    change_job = _writing(job_rows.change)
+    lessons = _reading(job_rows.tried)
 
     # Control
 
@@ -107,103 +104,45 @@ class Store:
         `may_replace` decides about the old controller while the job is locked: it must not call the store.
         """
         with self._database.writing() as connection:
-            return control.take(connection, jobs.lock(connection, job_id), controller, may_replace)
+            return control.take(connection, job_rows.lock(connection, job_id), controller, may_replace)
 
-    def beat(self, job_id: str, token: str, at: float) -> None:
-        """Say that the controller is alive; LostControlError if it is not in control."""
-        with self._database.writing() as connection:
-            control.beat(connection, job_id, token, at)
-
-    def release(self, job_id: str, token: str) -> None:
-        """Give up control; quiet if it was lost already."""
-        with self._database.writing() as connection:
-            control.release(connection, job_id, token)
+    beat = _writing(control.beat)
+    release = _writing(control.release)
 
     # Tasks and money
 
     def add_task(self, record: TaskRecord, token: str | None = None) -> None:
         """Keep the intent to launch; LostControlError if the token is not the controller's."""
         with self._database.writing() as connection:
-            control.check(jobs.lock(connection, record.job_id), token)
-            tasks.add(connection, record)
+            control.check(job_rows.lock(connection, record.job_id), token)
+            task_rows.add(connection, record)
 
-    def set_handle(self, task_id: str, handle: str) -> None:
-        """Keep what the cloud answered."""
-        with self._database.writing() as connection:
-            tasks.set_handle(connection, task_id, handle)
-
-    def end_task(self, task_id: str, ended_at: float) -> None:
-        """Nothing of it runs any more; a second end changes nothing."""
-        with self._database.writing() as connection:
-            tasks.end(connection, task_id, ended_at)
-
-    def task(self, task_id: str) -> TaskRecord:
-        """One task; or NotFoundError."""
-        with self._database.reading() as connection:
-            return tasks.find(connection, task_id)
-
-    def tasks(self, job_id: str | None = None, open_only: bool = False) -> list[TaskRecord]:
-        """Tasks in order, of one job or of all; those that may still run, if asked."""
-        with self._database.reading() as connection:
-            return tasks.in_order(connection, job_id, open_only)
-
-    def put_charges(self, job_id: str, task_id: str, kind: TaskKind, charges: Sequence[Charge]) -> None:
-        """Replace the lines of a task on the bill."""
-        with self._database.writing() as connection:
-            jobs.lock(connection, job_id)
-            tasks.put_charges(connection, job_id, task_id, kind, charges)
-
-    def bill(self, job_id: str) -> tuple[BillItem, ...]:
-        """All lines, task by task."""
-        with self._database.reading() as connection:
-            return tasks.bill(connection, job_id)
-
-    def spent(self, job_id: str) -> float:
-        """The sum of the bill in USD."""
-        with self._database.reading() as connection:
-            return tasks.spent(connection, job_id)
+    set_handle = _writing(task_rows.set_handle)
+    end_task = _writing(task_rows.end)
+    task = _reading(task_rows.find)
+    tasks = _reading(task_rows.in_order)
+    put_charges = _locking(task_rows.put_charges)
+    bill = _reading(task_rows.bill)
+    spent = _reading(task_rows.spent)
 
     def finish_probe(
         self, job_id: str, trial: Trial, kind: TaskKind, charges: Sequence[Charge], ended_at: float
     ) -> None:
         """Trial, bill and end of its task in one transaction: all or nothing."""
         with self._database.writing() as connection:
-            jobs.lock(connection, job_id)
+            job_rows.lock(connection, job_id)
             history.add_trial(connection, job_id, trial)
-            tasks.put_charges(connection, job_id, trial.task_id, kind, charges)
-            tasks.end(connection, trial.task_id, ended_at)
+            task_rows.put_charges(connection, job_id, trial.task_id, kind, charges)
+            task_rows.end(connection, trial.task_id, ended_at)
 
     # What became of a job
 
-    def add_trial(self, job_id: str, trial: Trial) -> None:
-        """Keep a trial; a second one of the same task is passed over."""
-        with self._database.writing() as connection:
-            jobs.lock(connection, job_id)
-            history.add_trial(connection, job_id, trial)
-
-    def trials(self, job_id: str) -> tuple[Trial, ...]:
-        """Trials in order."""
-        with self._database.reading() as connection:
-            return history.all_trials(connection, job_id)
-
-    def put_attempt(self, job_id: str, attempt: Attempt) -> None:
-        """Keep an attempt as it stands, in place of what was known of the same task."""
-        with self._database.writing() as connection:
-            jobs.lock(connection, job_id)
-            history.put_attempt(connection, job_id, attempt)
-
-    def attempts(self, job_id: str) -> tuple[Attempt, ...]:
-        """Attempts by number."""
-        with self._database.reading() as connection:
-            return history.all_attempts(connection, job_id)
-
-    def add_event(
-        self, job_id: str, at: float, kind: str, message: str, data: Mapping[str, Any] | None = None
-    ) -> Event:
-        """Keep and number an event: 1, 2, 3 … within its job."""
-        with self._database.writing() as connection:
-            jobs.lock(connection, job_id)
-            return history.add_event(connection, job_id, at, kind, message, dict(data or {}))
+    add_trial = _locking(history.add_trial)
+    trials = _reading(history.all_trials)
+    put_attempt = _locking(history.put_attempt)
+    attempts = _reading(history.all_attempts)
+    add_event = _locking(history.add_event)
+    events = _reading(history.events_after)
 
     def add_event_once(
         self, job_id: str, at: float, kind: str, message: str, data: Mapping[str, Any]
@@ -213,33 +152,20 @@ class Store:
         `at` is on the wall's clock; in a job that lives by another, it is the moment of its newest event.
         """
         with self._database.writing() as connection:
-            record = jobs.lock(connection, job_id)
-            known = history.events_after(connection, job_id, 0, None)
+            record = job_rows.lock(connection, job_id)
+            known = history.events_after(connection, job_id)
             if any(event.kind == kind and event.data == dict(data) for event in known):
                 return None
             if record.virtual_clock:
                 at = known[-1].at if known else record.submitted_at
-            return history.add_event(connection, job_id, at, kind, message, dict(data))
+            return history.add_event(connection, job_id, at, kind, message, data)
 
-    def events(self, job_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
-        """Events in order, from the one after that number."""
-        with self._database.reading() as connection:
-            return history.events_after(connection, job_id, after, limit)
-
-    def put_live(self, job_id: str, live: Live | None) -> None:
-        """Keep a task that runs now, as just seen; None: nothing does."""
-        with self._database.writing() as connection:
-            jobs.lock(connection, job_id)
-            history.put_live(connection, job_id, live)
+    put_live = _locking(history.put_live)
+    lives = _reading(history.all_lives)
 
     def live(self, job_id: str) -> Live | None:
         """The newest task that was seen running."""
         return next(reversed(self.lives(job_id)), None)
-
-    def lives(self, job_id: str) -> tuple[Live, ...]:
-        """All tasks that were seen running when the newest one was, oldest first."""
-        with self._database.reading() as connection:
-            return history.all_lives(connection, job_id)
 
     # Training curves
 
@@ -248,16 +174,9 @@ class Store:
     ) -> None:
         """Append to a task's curves; what was sent before is passed over."""
         with self._database.writing() as connection:
-            task = tasks.number_of(connection, job_id, task_id)
+            task = task_rows.number_of(connection, job_id, task_id)
             curves.add_points(connection, task, points)
             curves.add_metrics(connection, task, metrics)
 
-    def points(self, job_id: str, most: int | None = None) -> tuple[Point, ...]:
-        """Progress, all attempts in one line (see curves); at most so many points, first and last included."""
-        with self._database.reading() as connection:
-            return curves.all_points(connection, job_id, most)
-
-    def metrics(self, job_id: str, most: int | None = None) -> tuple[MetricPoint, ...]:
-        """Metrics, all attempts in one line, by time; of each name at most so many, first and last included."""
-        with self._database.reading() as connection:
-            return curves.all_metrics(connection, job_id, most)
+    points = _reading(curves.all_points)
+    metrics = _reading(curves.all_metrics)

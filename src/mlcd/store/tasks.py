@@ -37,14 +37,14 @@ def add(connection: Connection, record: TaskRecord) -> None:
 
 
 def set_handle(connection: Connection, task_id: str, handle: str) -> None:
-    """Keep what the cloud calls it."""
+    """Keep what the cloud answered."""
     changed = connection.execute(update(tasks).where(tasks.c.id == task_id).values(handle=handle))
     if changed.rowcount == 0:
         raise _not_found(connection, task_id)
 
 
 def end(connection: Connection, task_id: str, ended_at: float) -> None:
-    """It costs nothing any more. The first end said is the one kept."""
+    """Nothing of it runs any more. The first end said is the one kept."""
     first = func.coalesce(tasks.c.ended_at, ended_at)
     changed = connection.execute(update(tasks).where(tasks.c.id == task_id).values(ended_at=first))
     if changed.rowcount == 0:
@@ -52,15 +52,15 @@ def end(connection: Connection, task_id: str, ended_at: float) -> None:
 
 
 def find(connection: Connection, task_id: str) -> TaskRecord:
-    """One task."""
+    """One task; or NotFoundError."""
     row = connection.execute(_records().where(tasks.c.id == task_id)).first()
     if row is None:
         raise _not_found(connection, task_id)
     return _record(row)
 
 
-def in_order(connection: Connection, job_id: str | None, open_only: bool) -> list[TaskRecord]:
-    """Tasks in the order they were intended."""
+def in_order(connection: Connection, job_id: str | None = None, open_only: bool = False) -> list[TaskRecord]:
+    """Tasks in the order they were intended, of one job or of all; those that may still run, if asked."""
     query = _records().order_by(tasks.c.number)
     if job_id is not None:
         query = query.where(tasks.c.job_id == job_id)
