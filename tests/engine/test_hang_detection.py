@@ -12,7 +12,6 @@ import pytest
 
 import stories
 from mlcd.api import Client
-from mlcd.core.clock import VirtualClock
 from mlcd.core.job import Job, ProbeSettings, ProgressSettings
 from mlcd.core.machines import Deployment
 from mlcd.core.progress import Point, Progress
@@ -35,6 +34,7 @@ from mlcd.errors import TaskFailedError
 from mlcd.settings import Settings
 from mlcd.store import open_store
 from small_jobs import MakeJob
+from virtual_clock import VirtualClock
 
 TASK = Task("t1", "j1", TaskKind.TRAINING, "command", "python train.py", samples=10_000)
 

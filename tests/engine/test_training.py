@@ -11,7 +11,6 @@ import pytest
 
 import stories
 from mlcd.adapt.base import MoveCause
-from mlcd.core.clock import VirtualClock
 from mlcd.core.machines import Deployment
 from mlcd.core.progress import Point, Progress
 from mlcd.core.run import AttemptEnd, JobState
@@ -24,6 +23,7 @@ from mlcd.engine.training import Training
 from mlcd.errors import TaskFailedError, UserError
 from mlcd.settings import Settings
 from mlcd.store import Store, open_store
+from virtual_clock import VirtualClock
 
 FAILED, STOPPED = TaskState.FAILED, TaskState.STOPPED
 DONE = TaskStatus(TaskState.SUCCEEDED, Progress((Point(1.0, 1.0, stories.SAMPLES),)), exit_code=0)

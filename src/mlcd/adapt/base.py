@@ -76,4 +76,3 @@ class Policy(Protocol):
 
     def __call__(self, situation: Situation) -> Keep | Move:
         """What this concern asks for. Keep: nothing."""
-        ...

@@ -41,7 +41,6 @@ class Display(Protocol):
 
     def show(self, view: JobView, events: Sequence[Event]) -> None:
         """The job as it stands, with what happened since the last snapshot."""
-        ...
 
 
 class Silent:

@@ -12,11 +12,9 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Seconds since the epoch."""
-        ...
 
     def sleep(self, seconds: float) -> None:
         """Return when that much time has passed on this clock."""
-        ...
 
 
 class SystemClock:
@@ -27,19 +25,6 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
-
-
-class VirtualClock:
-    """A clock that jumps ahead instead of waiting."""
-
-    def __init__(self, now: float = 0.0) -> None:
-        self._now = now
-
-    def now(self) -> float:
-        return self._now
-
-    def sleep(self, seconds: float) -> None:
-        self._now += max(0.0, seconds)
 
 
 def moment(seconds: float) -> datetime:

@@ -50,9 +50,8 @@ class JobRecord:
     code: str = ""  # digest of the program's folder when the search began
     learnt: dict[str, Any] = field(default_factory=dict)  # its models for later jobs, see forecast.stored
     fixes: int = 0  # times that the program or the cloud was fixed: faults of trials before count no more
-    conditions: dict[str, Conditions] = field(
-        default_factory=dict
-    )  # deployment → as the training began there
+    # Deployment → as the training began there.
+    conditions: dict[str, Conditions] = field(default_factory=dict)
     changes: tuple[Change, ...] = ()  # for which it was replanned
     error: str = ""
     enough_seconds: float | None = None  # a deadline that would do, where none can keep the one in force

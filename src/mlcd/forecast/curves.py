@@ -23,12 +23,10 @@ class Costed(Protocol):
     @property
     def seconds(self) -> float:
         """How long."""
-        ...
 
     @property
     def usd(self) -> float:
         """For how much."""
-        ...
 
 
 C = TypeVar("C", bound=Costed)

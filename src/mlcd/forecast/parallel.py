@@ -94,9 +94,8 @@ class StepLaw:
     saturation: float = SATURATION
     overlap: float = OVERLAP
     trend: SyncTrend = SyncTrend()
-    log_sync: Mapping[Grid, float] = field(
-        default_factory=dict
-    )  # log(S/α) where it was seen to leave the trend
+    # log(S/α) where it was seen to leave the trend
+    log_sync: Mapping[Grid, float] = field(default_factory=dict)
 
     @property
     def log_load(self) -> float:

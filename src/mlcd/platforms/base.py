@@ -49,4 +49,3 @@ class Platform(Protocol):
 
     def processes(self, task: Task, deployment: Deployment, node: Node) -> tuple[Process, ...]:
         """The processes of one node."""
-        ...

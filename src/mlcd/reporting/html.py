@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-_CONTROL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]"
-)  # escape sequences and control characters
+# Escape sequences and control characters.
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class Html(str):

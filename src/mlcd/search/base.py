@@ -20,8 +20,6 @@ class Searcher(Protocol):
         Never what is tried or pending already, unless the strategy repeats on purpose; never past
         study.max_probes; never a probe that takes away the best known feasible deployment (its reserve).
         """
-        ...
 
     def beliefs(self, study: Study) -> tuple[Belief, ...]:
         """What is expected of each deployment of the space now, for explanations; may be empty."""
-        ...

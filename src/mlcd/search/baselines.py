@@ -9,16 +9,16 @@ from typing import Annotated
 import numpy as np
 
 from mlcd.core.machines import Deployment
-from mlcd.core.study import Belief, Stop, Study
+from mlcd.core.study import Stop, Study
 from mlcd.search.arrays import Rows
 from mlcd.search.candidates import affordable
 from mlcd.search.limits import best_feasible, room_for_probes
-from mlcd.search.speed_model import speed_beliefs
+from mlcd.search.speed_model import SpeedBeliefs
 from mlcd.search.table import study_view
 
 
 @dataclass(frozen=True)
-class RandomSearch:
+class RandomSearch(SpeedBeliefs):
     """k deployments drawn by the study's seed, then the best of them."""
 
     k: Annotated[int, "how many deployments are tried"] = 10
@@ -30,13 +30,9 @@ class RandomSearch:
         order = np.random.default_rng(study.seed).permutation(len(study.space))
         return _first_within_reach(study, order)
 
-    def beliefs(self, study: Study) -> tuple[Belief, ...]:
-        """What the trials say about the rest; the search itself does not use it."""
-        return speed_beliefs(study)
-
 
 @dataclass(frozen=True)
-class ExhaustiveSearch:
+class ExhaustiveSearch(SpeedBeliefs):
     """Every deployment once, in the order of the space, then the best of all."""
 
     nodes: Annotated[Sequence[int], "try only these numbers of nodes; empty: all"] = ()
@@ -45,10 +41,6 @@ class ExhaustiveSearch:
         """The first one not tried, or the best measured when nothing is left."""
         rows = [row for row, each in enumerate(study.space) if not self.nodes or each.nodes in self.nodes]
         return _first_within_reach(study, np.array(rows, dtype=np.intp))
-
-    def beliefs(self, study: Study) -> tuple[Belief, ...]:
-        """What the trials say about the rest; the search itself does not use it."""
-        return speed_beliefs(study)
 
 
 def _first_within_reach(study: Study, order: Rows) -> Deployment | Stop:

@@ -25,12 +25,12 @@ from typing import Annotated
 import numpy as np
 
 from mlcd.core.machines import Deployment
-from mlcd.core.study import Belief, Stop, Study
+from mlcd.core.study import Stop, Study
 from mlcd.core.trial import Measurement
 from mlcd.errors import NotFoundError, did_you_mean
 from mlcd.search.arrays import Mask
 from mlcd.search.candidates import smallest, types_over_prices
-from mlcd.search.speed_model import speed_beliefs
+from mlcd.search.speed_model import SpeedBeliefs
 from mlcd.search.table import StudyView, Table, study_view
 from mlcd.search.trials import measured_trials
 
@@ -44,7 +44,7 @@ class ParameterServer:
 
 
 @dataclass(frozen=True)
-class CostOpt:
+class CostOpt(SpeedBeliefs):
     """As many workers of the cheapest type as the hourly budget pays."""
 
     usd_per_hour: Annotated[float | None, "what all nodes may cost; none: as many as there are"] = None  # C
@@ -65,10 +65,6 @@ class CostOpt:
         if self.measure and study.probes_left and choice not in study.tried:
             return choice
         return Stop(choice, self._why(choice))
-
-    def beliefs(self, study: Study) -> tuple[Belief, ...]:
-        """What the few trials say about the rest; FC² itself does not use it."""
-        return speed_beliefs(study)
 
     def _to_measure_first(self, view: StudyView) -> Deployment | None:
         return None

@@ -36,7 +36,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from mlcd.core.machines import Deployment
-from mlcd.core.study import Belief, Stop, Study
+from mlcd.core.study import Stop, Study
 from mlcd.core.trial import Trial
 from mlcd.forecast.training_forecast import speed_error
 from mlcd.search.arrays import Floats, Mask
@@ -49,12 +49,12 @@ from mlcd.search.candidates import (
 )
 from mlcd.search.limits import best_feasible, nearest, room_for_probes, surely_feasible
 from mlcd.search.speed_model import (
+    SpeedBeliefs,
     Speeds,
     Trainings,
     expect_speeds,
     expect_trainings,
     expected_improvement,
-    speed_beliefs,
 )
 from mlcd.search.table import StudyView, study_view
 from mlcd.search.trials import measured_trials
@@ -63,7 +63,7 @@ _Z_TO_GIVE_UP = 6.0  # standard deviations of luck that would not help; the proc
 
 
 @dataclass(frozen=True)
-class HeterBO:
+class HeterBO(SpeedBeliefs):
     """Bayesian optimisation that counts what each probe costs."""
 
     initial_types: Annotated[int, "instance types that are tried first, evenly over the prices"] = 6
@@ -81,10 +81,6 @@ class HeterBO:
             return Stop(choice, _why_nothing_is_left(view, choice))
         answer = self._next(view, within_reach & ~past_the_peak(view), incumbent)
         return answer if isinstance(answer, Deployment) else Stop(choice, answer.reason)
-
-    def beliefs(self, study: Study) -> tuple[Belief, ...]:
-        """The process's expectation of every deployment."""
-        return speed_beliefs(study)
 
     def _next(self, view: StudyView, candidates: Mask, incumbent: Trial | None) -> Deployment | Stop:
         first = self._initial_point(view, candidates)

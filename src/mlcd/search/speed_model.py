@@ -56,6 +56,13 @@ def speed_beliefs(study: Study) -> tuple[Belief, ...]:
     return tuple(Belief(d, float(speed), float(low), float(high)) for d, speed, low, high in columns)
 
 
+class SpeedBeliefs:
+    """A strategy that believes of each deployment what the model says, whether or not it decides by that."""
+
+    def beliefs(self, study: Study) -> tuple[Belief, ...]:
+        return speed_beliefs(study)
+
+
 @dataclass(frozen=True, eq=False)
 class Trainings:
     """What the training on each deployment is expected to take, log-normal with spread `sd`; (m,) each."""

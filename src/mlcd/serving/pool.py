@@ -40,9 +40,8 @@ class ModelPool:
         self._settings = settings
         self._slots: dict[str, _Slot] = {}
         self._lock = threading.Lock()
-        self._callers = threading.BoundedSemaphore(
-            2 * max(1, settings.processes)
-        )  # further callers get TooManyRequestsError
+        # Further callers get TooManyRequestsError.
+        self._callers = threading.BoundedSemaphore(2 * max(1, settings.processes))
 
     def predict(self, job_id: str, folder: Path, inputs: Any, dtype: str = "float32") -> Any:
         """The prediction of the job's model, which is in that folder."""

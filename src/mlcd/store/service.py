@@ -87,13 +87,11 @@ class Service:
         with self._database.writing() as connection:
             connection.execute(insert(audit).values(at=entry.at, **row))
 
-    def audit(self, before: int | None, limit: int, account: str | None = None) -> list[Entry]:
-        """Lines before that number, newest first, of one account or of all."""
+    def audit(self, before: int | None, limit: int) -> list[Entry]:
+        """Lines before that number, newest first."""
         query = select(audit).order_by(audit.c.number.desc()).limit(limit)
         if before is not None:
             query = query.where(audit.c.number < before)
-        if account is not None:
-            query = query.where(audit.c.account == account)
         with self._database.reading() as connection:
             return [Entry(**row._mapping) for row in connection.execute(query)]
 

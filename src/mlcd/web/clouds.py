@@ -23,9 +23,7 @@ from mlcd.web.settings import ServeSettings, is_loopback
 from mlcd.web.site import Site
 
 _OURS = frozenset({"state"})  # options of a cloud that name places of this computer
-_WITHOUT_PLACES = frozenset(
-    {"replay"}
-)  # clouds whose options name nothing but an upload: nothing is connected to
+_WITHOUT_PLACES = frozenset({"replay"})  # clouds whose options name nothing but an upload
 _AWS = "aws"
 WARNING = "can read the server's key, its database and its environment"
 

@@ -46,9 +46,7 @@ class Backoff:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._guesses: OrderedDict[str, tuple[int, float]] = (
-            OrderedDict()
-        )  # key → wrong so far, the last one then
+        self._guesses: OrderedDict[str, tuple[int, float]] = OrderedDict()  # key → wrong so far, last when
         self._lock = threading.Lock()
 
     def attempt(self, key: str) -> None:

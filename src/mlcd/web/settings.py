@@ -33,9 +33,8 @@ class ServeSettings:
     insecure: bool = False  # reachable from elsewhere without accounts, because the admin insists
     public_url: str = ""  # as people type it, behind a proxy; https there means cookies for https only
     proxies: str = "127.0.0.1"  # whose X-Forwarded-* headers are believed
-    clouds: tuple[
-        str, ...
-    ] = ()  # where jobs may run; empty: anywhere, users' jobs anywhere but on this computer
+    # Where jobs may run; empty: anywhere, users' jobs anywhere but on this computer.
+    clouds: tuple[str, ...] = ()
     upload_bytes: int = GIB
     unpacked_bytes: int = 4 * GIB
     upload_quota_bytes: int = 20 * GIB  # of one account's uploads together, unpacked
@@ -43,9 +42,8 @@ class ServeSettings:
     upload_days: float = 7.0  # without use by anyone or any job, before an upload is taken away
     posts_per_minute: int = 120  # of one account
     asks_per_minute: int = 60  # of one account, for what clouds sell: each goes out to the cloud
-    logins_per_minute: int = (
-        10  # of one address; of one name from one address, wrong ones wait longer and longer
-    )
+    # Of one address; of one name from one address, wrong ones wait longer and longer.
+    logins_per_minute: int = 10
     watch_seconds: float = 15.0  # between two looks for jobs that nobody drives
     session_days: float = 14.0
     oidc: Oidc | None = None

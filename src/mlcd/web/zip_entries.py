@@ -6,9 +6,8 @@ import struct
 from pathlib import Path
 from typing import IO
 
-_END = struct.Struct(
-    "<4s4H2LH"
-)  # signature, disks …, entries, bytes and place of the directory, length of the comment
+# Signature, disks …, entries, bytes and place of the directory, length of the comment.
+_END = struct.Struct("<4s4H2LH")
 _END_64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR = struct.Struct("<4sLQL")  # signature, disk, place of the large end record, disks
 _ENTRY = struct.Struct("<4s24x3H12x")  # signature, lengths of name, extra field and comment

@@ -39,9 +39,8 @@ class Session:
         saves = self.active and not child and env.saves_to is not None
         self.counts = Counts(env.local_batch_size, _REMEMBERED if saves else 0)
         self.stop = Stop(env, self.counts, lambda: self.alone)
-        self.ticks: list[Callable[[], None]] = [
-            self.stop.poll
-        ]  # done by the reporter's thread on every round
+        # Done by the reporter's thread on every round.
+        self.ticks: list[Callable[[], None]] = [self.stop.poll]
         self.before_end: list[Callable[[], None]] = []
         self.first_batches = FirstBatches() if self.active and env.world_size - env.servers > 1 else None
         self.shares = False  # whether the program takes its own part of the samples
@@ -50,9 +49,8 @@ class Session:
         self.metrics: dict[str, float] = {}  # newest values
         self.metrics_before: dict[str, float] = {}  # of the checkpoint it goes on from, alike on all ranks
         self.steps_before = 0
-        self.reported_before = _reported_by(
-            env
-        )  # step and samples reported before the checkpoint that it continues from
+        # Step and samples reported before the checkpoint that it continues from.
+        self.reported_before = _reported_by(env)
         self._goes_on: dict[str, bool] = {}  # whether it counts on from there, or from zero again
 
     @property

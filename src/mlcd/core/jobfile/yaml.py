@@ -157,9 +157,8 @@ def _int(text: str) -> int:
 def _as_written(tag: str, text: str) -> str | None:
     if tag == _TAG + "null":
         return None
-    return (
-        str(_scalar(tag, text)) if tag == _TAG + "bool" else text
-    )  # True and False as SkyPilot hands them on
+    # True and False as SkyPilot hands them on.
+    return str(_scalar(tag, text)) if tag == _TAG + "bool" else text
 
 
 def _count(node: Node, above: tuple[Node, ...]) -> int:

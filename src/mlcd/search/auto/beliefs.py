@@ -24,13 +24,8 @@ from mlcd.search.auto.scaling_laws import Prior, Reference, covariances, law_mea
 
 TYPICAL_ERROR = 0.02  # of a measurement of log throughput, where it says less or is yet to come
 _KEPT = 24  # hypotheses; the rest weighs next to nothing once a few measurements are in
-_LEVELS = (
-    -1.0,
-    0.0,
-    1.0,
-    2.0,
-    3.0,
-)  # log of the job's speed ÷ the guessed one: most jobs are easier than allowed
+# Log of the job's speed ÷ the guessed one: most jobs are easier than allowed.
+_LEVELS = (-1.0, 0.0, 1.0, 2.0, 3.0)
 _LAWS_BEFORE_DATA = 16
 _LEVEL_SPREAD = 0.3  # within a step
 _LEAST_VARIANCE = 1e-8

@@ -50,11 +50,8 @@ class Prior:
     batch_length: float = 1.5  # in log batch size
     own: float = 0.08  # of one deployment, which no other predicts
     likeness: float = 0.8  # correlation with an earlier study
-    roughnesses: tuple[float, ...] = (
-        0.5,
-        1.0,
-        2.0,
-    )  # rival factors on all of these but level, price and kind
+    # Rival factors on all of these but level, price and kind.
+    roughnesses: tuple[float, ...] = (0.5, 1.0, 2.0)
     roughness_weights: tuple[float, ...] = (0.25, 0.5, 0.25)
     overhead: tuple[float, float] = (0.001, 10.0)  # o
     exchange: tuple[float, float] = (0.001, 5.0)  # τ

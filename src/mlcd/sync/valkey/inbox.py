@@ -19,9 +19,8 @@ from mlcd.sync.valkey.connection import Pipeline, Reply
 
 FLAG = struct.Struct("<B?QI")  # kind, whether the parcel follows, number, source
 LIFETIME_S = 6 * 3600  # of what killed workers leave
-_ASKED_BYTES = (
-    2 << 20
-)  # of one server at a time: what it has to keep for this worker until the network takes it
+# Of one server at a time: what it has to keep for this worker until the network takes it.
+_ASKED_BYTES = 2 << 20
 
 Parcel = tuple[int, int, int]  # kind, number, source
 

@@ -123,10 +123,8 @@ def _run(binary: Path, log_path: Path, begun: Queue[subprocess.Popen[bytes] | OS
     try:
         with log_path.open("wb") as log:
             process = subprocess.Popen(
-                [
-                    str(binary),
-                    "-",
-                ],  # settings through standard input: the password is on no command line and no disk
+                # Settings through standard input: the password is on no command line and no disk.
+                [str(binary), "-"],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
@@ -45,7 +46,8 @@ async def stream(
     ends: Annotated[bool, Query(description="End when the job rests.")] = False,
 ) -> Response:
     """Events and views of a job as they come (server-sent events)."""
-    chunks = site.hub.follow(f"job/{job_id}", _JobSource(site, job_id), _place(after, last_event_id), ends)
+    source = partial(_job_news, site, job_id)
+    chunks = site.hub.follow(f"job/{job_id}", source, _place(after, last_event_id), ends)
     return stream_response(chunks)
 
 
@@ -67,40 +69,26 @@ async def log_stream(
     """A task's log as it grows (server-sent events); ends with the task."""
     if task is None:
         task = await run_in_threadpool(_newest_task, site, job_id)
-    source = _LogSource(site, job_id, task, node)
+    source = partial(_log_news, site, job_id, task, node)
     await run_in_threadpool(source, _END)  # an unknown task is a 404 now rather than an empty stream
     chunks = site.hub.follow(f"log/{task}/{node}/{job_id}", source, _place(after, last_event_id), ends=True)
     return stream_response(chunks)
 
 
-class _JobSource:
+def _job_news(site: Site, job_id: str, after: int) -> News:
     """Events of a job, and its present state."""
-
-    def __init__(self, site: Site, job_id: str) -> None:
-        self._site = site
-        self._job_id = job_id
-
-    def __call__(self, after: int) -> News:
-        found = self._site.client.events(self._job_id, after, _AT_ONCE)
-        view = self._site.client.view(self._job_id)
-        pieces = [Piece(one.number - 1, one.number, event("event", one, one.number)) for one in found]
-        return News(pieces, event("view", light(view)), over=view.at_rest and len(found) < _AT_ONCE)
+    found = site.client.events(job_id, after, _AT_ONCE)
+    view = site.client.view(job_id)
+    pieces = [Piece(one.number - 1, one.number, event("event", one, one.number)) for one in found]
+    return News(pieces, event("view", light(view)), over=view.at_rest and len(found) < _AT_ONCE)
 
 
-class _LogSource:
+def _log_news(site: Site, job_id: str, task: str, node: int, after: int) -> News:
     """A log of one node."""
-
-    def __init__(self, site: Site, job_id: str, task: str, node: int) -> None:
-        self._site = site
-        self._job_id = job_id
-        self._task = task
-        self._node = node
-
-    def __call__(self, after: int) -> News:
-        page = self._site.client.log_page(self._job_id, after=after, node=self._node, task=self._task)
-        data = {"lines": page.lines, "next": page.next}
-        pieces = [Piece(after, page.next, event("lines", data, page.next))] if page.lines else []
-        return News(pieces, over=page.over)
+    page = site.client.log_page(job_id, after=after, node=node, task=task)
+    data = {"lines": page.lines, "next": page.next}
+    pieces = [Piece(after, page.next, event("lines", data, page.next))] if page.lines else []
+    return News(pieces, over=page.over)
 
 
 def _newest_task(site: Site, job_id: str) -> str:

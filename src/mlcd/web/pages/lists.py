@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -95,23 +96,16 @@ async def live_jobs(
     owners = await run_in_threadpool(owners_of, site, actor)
     choice = Choice(owners, state, q, cursor)
     shown = choice.owners is None and site.serve.accounts
-    chunks = site.hub.follow(choice.key, _Rows(site, choice, shown), 0, ends)
+    chunks = site.hub.follow(choice.key, partial(_rows, site, choice, shown), 0, ends)
     return stream_response(chunks)
 
 
-class _Rows:
+def _rows(site: Site, choice: Choice, show_owner: bool, _after: int) -> News:
     """A page of the list, drawn."""
-
-    def __init__(self, site: Site, choice: Choice, show_owner: bool) -> None:
-        self._site = site
-        self._choice = choice
-        self._show_owner = show_owner
-
-    def __call__(self, _after: int) -> News:
-        found = self._choice.found(self._site)
-        rows = part("parts/job_rows.html", found=found, show_owner=self._show_owner)
-        resting = not any(line.state in _BUSY for line in found.items)
-        return News(snapshot=event("parts", {"parts": {"rows": rows}}), over=resting)
+    found = choice.found(site)
+    rows = part("parts/job_rows.html", found=found, show_owner=show_owner)
+    resting = not any(line.state in _BUSY for line in found.items)
+    return News(snapshot=event("parts", {"parts": {"rows": rows}}), over=resting)
 
 
 @router.get("/models")
@@ -140,9 +134,8 @@ def offers(
     site.asks.take(actor.name)
     cloud = cloud or site.client.settings.cloud
     asked = [cloud] if cloud in names else names
-    with ThreadPoolExecutor(
-        len(asked) or 1
-    ) as pool:  # one cloud that answers slowly does not hold up the others
+    # One cloud that answers slowly does not hold up the others.
+    with ThreadPoolExecutor(len(asked) or 1) as pool:
         answers = list(pool.map(lambda name: _offers_of(site, name), asked))
     found = [offer for answer in answers if isinstance(answer, list) for offer in answer]
     problems = [answer for answer in answers if isinstance(answer, MlcdError)]
