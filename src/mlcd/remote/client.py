@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -19,6 +18,7 @@ from mlcd.core.serial import from_data
 from mlcd.core.view import Check, IncompleteSweepError, JobStory, JobView, Stray, SweepProblem
 from mlcd.remote.connection import Connection
 from mlcd.remote.upload import upload_folder, upload_path
+from mlcd.reporting.page import write_whole
 
 
 class RemoteClient(ClientProtocol):
@@ -131,12 +131,7 @@ class RemoteClient(ClientProtocol):
 
     def report(self, job_id: str, path: Path | None = None) -> Path:
         page = self.connection.text(f"/jobs/{job_id}/report")
-        path = path or Path(f"mlcd-report-{self.view(job_id).record.id}.html")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            file.write(page)
-        Path(file.name).chmod(0o644)
-        return Path(file.name).replace(path)
+        return write_whole(path or Path(f"mlcd-report-{self.view(job_id).record.id}.html"), page)
 
     def model(self, job_id: str) -> Iterator[bytes]:
         return self.connection.pieces(f"/jobs/{job_id}/model")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterable
-from contextlib import ExitStack
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -23,15 +21,21 @@ from mlcd.reporting.training_figures import training_figures
 
 def write_report(story: JobStory, path: Path) -> Path:
     """Write the report there, whole or not at all."""
+    return write_whole(path, render(story).encode())
+
+
+def write_whole(path: Path, content: bytes) -> Path:
+    """Write a file for all to read; nobody ever sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    with ExitStack() as undo:
-        undo.callback(Path(temporary).unlink, missing_ok=True)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(render(story))
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    return path
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        fresh = Path(file.name)
+        try:
+            file.write(content)
+            file.flush()
+            fresh.chmod(0o644)
+            return fresh.replace(path)
+        finally:
+            fresh.unlink(missing_ok=True)
 
 
 def render(story: JobStory) -> str:
