@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from clouds.local.tools import Computer, log_of, one_core, wait_for_death, wait_for_text
-from mlcd.clouds.local.files import TaskFiles
+from mlcd.clouds.local.files import Spec, TaskFiles
 from mlcd.clouds.tasks.processes import seen
 from mlcd.core.serial import to_json
 from mlcd.core.task import Task, TaskState
@@ -102,6 +102,23 @@ def test_killed_at_any_moment_of_the_launch_it_starts_once(computer: Computer, t
         computer.launch(task, TOKEN="s3cret")
         assert computer.wait(task.id).state is TaskState.SUCCEEDED
         assert starts.read_text() == "started s3cret\n"
+
+
+def test_whoever_asks_during_the_launch_hears_that_it_starts(
+    computer: Computer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, write = computer.task("true"), TaskFiles.write_spec
+    another, heard = Computer(computer.home).cloud, [TaskState.LOST]
+
+    def ask_around(files: TaskFiles, spec: Spec) -> None:
+        heard[:] = [another.status(task.id).state]
+        write(files, spec)
+        heard.append(another.status(task.id).state)
+
+    monkeypatch.setattr(TaskFiles, "write_spec", ask_around)
+    handle = computer.launch(task)
+    assert heard == [TaskState.STARTING, TaskState.STARTING]
+    assert computer.wait(handle).state is TaskState.SUCCEEDED
 
 
 def test_a_runner_killed_with_9_leaves_no_process_and_the_task_is_lost(computer: Computer) -> None:

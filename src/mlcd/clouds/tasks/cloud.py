@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Generic
@@ -85,11 +85,8 @@ class RunnerCloud(Generic[SpecKind, StateKind]):
             self.refuse(deployment)
         try:
             files.root.mkdir(parents=True, exist_ok=True)
-            if files.read_spec() is None:
-                working_folder(task, files).root.mkdir(parents=True, exist_ok=True)
-                self.prepare(files, task, secrets)
-                files.write_spec(self.make_spec(task, deployment))
-            self._ensure_runner(files, {} if self.runs_again else secrets)
+            told = {} if self.runs_again else secrets
+            self._ensure_runner(files, told, lambda: self._prepare(files, task, deployment, secrets))
         except OSError as error:
             raise CloudError(f"Task {task.id} cannot be started: {error}", "Is the disk full?") from error
         return task.id
@@ -98,6 +95,8 @@ class RunnerCloud(Generic[SpecKind, StateKind]):
         """What the runner wrote last; one that was killed is replaced, or its task is LOST."""
         files = self.files_of(handle)
         spec = self._status_reader.spec_of(files)
+        if spec is None and files.locked():
+            return TaskStatus(TaskState.STARTING)
         if spec is None:
             unknown = "nothing is known of it on this computer"
             return TaskStatus(TaskState.LOST, reason=unknown, cause=EndCause.RUNNER_LOST)
@@ -145,8 +144,25 @@ class RunnerCloud(Generic[SpecKind, StateKind]):
         """The status of a task whose runner has written nothing yet."""
         return TaskStatus(TaskState.STARTING)
 
-    def _ensure_runner(self, files: Files[SpecKind, StateKind], secrets: Mapping[str, str]) -> None:
-        if ensure_runner(self.life, files, secrets, self.runs_again):
+    def _prepare(
+        self,
+        files: Files[SpecKind, StateKind],
+        task: Task,
+        deployment: Deployment,
+        secrets: Mapping[str, str],
+    ) -> None:
+        if files.read_spec() is None:
+            working_folder(task, files).root.mkdir(parents=True, exist_ok=True)
+            self.prepare(files, task, secrets)
+            files.write_spec(self.make_spec(task, deployment))
+
+    def _ensure_runner(
+        self,
+        files: Files[SpecKind, StateKind],
+        secrets: Mapping[str, str],
+        prepare: Callable[[], None] = lambda: None,
+    ) -> None:
+        if ensure_runner(self.life, files, secrets, self.runs_again, prepare):
             self._started[files.id] = time.monotonic()
 
     def _status_of(self, files: Files[SpecKind, StateKind], spec: SpecKind, state: StateKind) -> TaskStatus:

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from mlcd.clouds.tasks.diagnosis import log_tail
 from mlcd.clouds.tasks.files import AnyFiles
@@ -21,21 +21,32 @@ from mlcd.errors import CloudError
 LAUNCH_SECONDS = 4.0  # to wait for another process that launches the same task
 
 
-def ensure_runner(life: str, files: AnyFiles, secrets: Mapping[str, str], again: bool) -> bool:
+def ensure_runner(
+    life: str,
+    files: AnyFiles,
+    secrets: Mapping[str, str],
+    again: bool,
+    prepare: Callable[[], None] = lambda: None,
+) -> bool:
     """Start a runner, unless the task has one or has ended; whether we did. `again`: also where one is gone.
 
-    The secrets are said to the runner, and in no file of ours; one that is started again finds them where it left them.
+    What it needs is prepared under the lock: whoever finds a spec and no lock knows that the launch is over. The secrets
+    are said to the runner, and in no file of ours; one that is started again finds them where it left them.
     """
     give_up_at = time.monotonic() + LAUNCH_SECONDS
     while (lock := take_lock(files)) is None:
-        if again or files.read_state() is not None or time.monotonic() > give_up_at:
+        known = files.read_state() is not None or (again and files.read_spec() is not None)
+        if known or time.monotonic() > give_up_at:
             return False
         time.sleep(0.02)
-    state = files.read_state()
-    if state is not None and (state.state.ended or not again):
+    try:
+        state = files.read_state()
+        if state is not None and (state.state.ended or not again):
+            return False
+        prepare()
+        _start(life, files, secrets, lock)
+    finally:
         os.close(lock)
-        return False
-    _start(life, files, secrets, lock)
     return True
 
 
@@ -55,19 +66,16 @@ def _start(life: str, files: AnyFiles, secrets: Mapping[str, str], lock: int) ->
 
     The runner reads what is said to it and leaves its parent, so this returns soon.
     """
-    try:
-        with files.log.open("ab") as log:
-            done = subprocess.run(
-                [sys.executable, "-m", "mlcd.clouds.tasks.runner", life, str(files.root), str(lock)],
-                cwd="/",
-                input=json.dumps(dict(secrets)).encode() + b"\n",
-                stdout=log,
-                stderr=log,
-                pass_fds=[lock],
-                start_new_session=True,
-                check=False,
-            )
-    finally:
-        os.close(lock)
+    with files.log.open("ab") as log:
+        done = subprocess.run(
+            [sys.executable, "-m", "mlcd.clouds.tasks.runner", life, str(files.root), str(lock)],
+            cwd="/",
+            input=json.dumps(dict(secrets)).encode() + b"\n",
+            stdout=log,
+            stderr=log,
+            pass_fds=[lock],
+            start_new_session=True,
+            check=False,
+        )
     if done.returncode:
         raise CloudError(f"The task runner of {files.id} could not start:\n{log_tail(files.log)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -56,38 +56,16 @@ def seen() -> list[Seen]:
 def family(roots: set[int], everyone: list[Seen]) -> list[Seen]:
     """These processes, all that share a session with them, and all their descendants."""
     members = {process.pid for process in everyone if process.pid in roots or process.session in roots}
-    grown = True
-    while grown:
-        young = {row.pid for row in everyone if row.parent in members and row.pid not in members}
-        members |= young
-        grown = bool(young)
+    members |= _below(members, everyone)
     return [process for process in everyone if process.pid in members]
 
 
-def descendants(root: int, everyone: list[Seen]) -> list[int]:
-    """All that a process started, and what those started, in whatever session."""
-    members, grown = {root}, True
-    while grown:
-        young = {row.pid for row in everyone if row.parent in members and row.pid not in members}
-        members |= young
-        grown = bool(young)
-    return sorted(members - {root})
-
-
 def end_descendants(root: int, patience_seconds: float = 5.0) -> bool:
-    """Kill all that is below a process; whether none was left when patience ran out.
+    """Kill all that a process started, and what those started; whether none was left when patience ran out.
 
     The root should take in orphans (PR_SET_CHILD_SUBREAPER): what loses its parent is then still below it.
     """
-    deadline = time.monotonic() + patience_seconds
-    while pids := descendants(root, seen()):
-        for pid in pids:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
+    return _end_all(lambda: _below({root}, seen()), patience_seconds)
 
 
 def private_bytes(pid: int) -> int:
@@ -115,15 +93,7 @@ def marked_tasks(parent: Path) -> set[Path]:
 
 def end_marked(folder: Path, patience_seconds: float = 1.0) -> bool:
     """Kill every process of a task; whether none was left when patience ran out."""
-    deadline = time.monotonic() + patience_seconds
-    while pids := marked(folder):
-        for pid in pids:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
+    return _end_all(lambda: marked(folder), patience_seconds)
 
 
 def open_for_writing(pids: set[int], folder: Path) -> frozenset[str]:
@@ -148,6 +118,27 @@ def boot() -> str:
     with suppress(OSError):
         return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
     return ""
+
+
+def _below(roots: set[int], everyone: list[Seen]) -> set[int]:
+    """All that these started, and what those started, in whatever session."""
+    found: set[int] = set()
+    while young := {row.pid for row in everyone if row.parent in roots | found} - roots - found:
+        found |= young
+    return found
+
+
+def _end_all(find: Callable[[], Collection[int]], patience_seconds: float) -> bool:
+    """Kill again and again all that is found; whether nothing was left when patience ran out."""
+    deadline = time.monotonic() + patience_seconds
+    while pids := find():
+        for pid in pids:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def _start_ticks(pid: int) -> int | None:
