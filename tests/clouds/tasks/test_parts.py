@@ -18,7 +18,7 @@ from mlcd.clouds.remote.files import TaskFiles as RemoteFiles
 from mlcd.clouds.tasks import outputs
 from mlcd.clouds.tasks.copies import copy_workdir, mount
 from mlcd.clouds.tasks.diagnosis import diagnose, log_tail
-from mlcd.clouds.tasks.environment import with_bundle
+from mlcd.clouds.tasks.environment import node_environment
 from mlcd.clouds.tasks.outputs import MODEL_FILES, collect_outputs, matches
 from mlcd.clouds.tasks.processes import Seen, alive, birth, family, started_seconds
 from mlcd.core.task import TaskState
@@ -120,11 +120,13 @@ def test_the_end_of_a_long_log_is_read_without_the_rest(tmp_path: Path) -> None:
 
 
 def test_the_module_path_of_the_program_comes_after_the_workers() -> None:
-    assert with_bundle({"PYTHONPATH": "theirs", "A": "1"}, {"PYTHONPATH": "ours"}) == {
-        "PYTHONPATH": "ours:theirs",
-        "A": "1",
-    }
-    assert with_bundle({}, {}) == {}
+    folders = dict.fromkeys(("copy", "progress", "checkpoints", "outputs"), Path("/somewhere"))
+    around = {"PYTHONPATH": "the user's", "A": "1", "OMP_WAIT_POLICY": "ACTIVE"}
+    env = node_environment(around, {"A": "2"}, ["the worker's", ""], **folders)
+    assert (env["PYTHONPATH"], env["A"]) == ("the worker's:the user's", "2")
+    assert (env["OMP_WAIT_POLICY"], env["KMP_BLOCKTIME"]) == ("ACTIVE", "0"), "who asks for it may spin"
+    assert node_environment({}, {"PYTHONPATH": "its own"}, ["w"], **folders)["PYTHONPATH"] == "w:its own"
+    assert env["MLCD_WORKDIR"] == "/somewhere"
 
 
 def test_a_reused_pid_is_not_mistaken_for_the_process_before() -> None:

@@ -13,28 +13,18 @@ from functools import cache
 from pathlib import Path
 
 from mlcd import errors
+from mlcd.clouds.tasks.node import NODE_FILES
 from mlcd_functions.libraries import library_files
 
 HANDLER = "mlcd_functions.handler.handle"
 _MLCD = (
+    *NODE_FILES,
     "__init__.py",
-    "errors.py",
     "worker/**/*.py",
     "sync/**/*.py",
     "core/__init__.py",
     "core/progress.py",
-    "clouds/__init__.py",
-    "clouds/checkpoints.py",
     "clouds/progress_files.py",
-    "clouds/tasks/__init__.py",
-    "clouds/tasks/node.py",
-    "clouds/tasks/processes.py",
-    "clouds/tasks/programs.py",
-    "clouds/tasks/signals.py",
-    "clouds/tasks/copies.py",
-    "clouds/tasks/formats.py",
-    "clouds/tasks/outputs.py",
-    "clouds/tasks/snapshots.py",
 )
 _FUNCTIONS = (
     "__init__.py",

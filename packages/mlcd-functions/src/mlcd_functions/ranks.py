@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 
 from mlcd import registry
-from mlcd.clouds.tasks.environment import POLITE_THREADS
 from mlcd.errors import CloudError
 from mlcd.platforms.base import Node, Platform
 from mlcd_functions.files import Invocation, Spec
@@ -41,7 +40,7 @@ def event_for(
         invocation_id=invocation.invocation_id,
         run=command,
         setup=task.setup,
-        envs={**POLITE_THREADS, **task.envs, **env},
+        envs={**task.envs, **env},
         secrets=dict(secrets),
         outputs=task.outputs,
         checkpoint_path=task.checkpoint_path,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mlcd.clouds.checkpoints import downloaded, put_in_place
 from mlcd.clouds.tasks.copies import Signatures, signatures
+from mlcd.clouds.tasks.environment import node_environment
 from mlcd.clouds.tasks.node import NodePrograms
 from mlcd.sync import ObjectNotFound, ObjectStore, ObjectTooLarge
 from mlcd.worker import checkpoints
@@ -115,22 +116,16 @@ class Workspace:
             objects.upload(file, f"outputs/{file.relative_to(self.outputs).as_posix()}")
 
     def environment(self) -> dict[str, str]:
-        """What the program gets of its surroundings, before the task's own variables."""
-        kept = {name: value for name, value in os.environ.items() if name not in _RUNTIME_ONLY}
-        library = os.environ.get("LAMBDA_TASK_ROOT", "")
-        paths = [str(self.root / "worker"), *([library] if library else [])]
-        own = self.event.envs.get("PYTHONPATH")
-        return {
-            **kept,
-            "PYTHONUNBUFFERED": "1",
-            **self.event.envs,
-            **self.event.secrets,
-            "PYTHONPATH": os.pathsep.join([*paths, *([own] if own else [])]),
-            "MLCD_PROGRESS_DIR": str(self.progress),
-            "MLCD_CHECKPOINT_DIR": str(self.checkpoints),
-            "MLCD_OUTPUT_DIR": str(self.outputs),
-            "MLCD_WORKDIR": str(self.code),
-        }
+        """What the program gets of its surroundings, with the task's own variables."""
+        return node_environment(
+            {name: value for name, value in os.environ.items() if name not in _RUNTIME_ONLY},
+            {**self.event.envs, **self.event.secrets},
+            [str(self.root / "worker"), os.environ.get("LAMBDA_TASK_ROOT", "")],
+            copy=self.code,
+            progress=self.progress,
+            checkpoints=self.checkpoints,
+            outputs=self.outputs,
+        )
 
     @property
     def _before(self) -> Path:

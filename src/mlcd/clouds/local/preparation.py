@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -13,8 +15,10 @@ from mlcd.clouds.local.exchange import exchange_environment
 from mlcd.clouds.local.files import Spec, copies_folder
 from mlcd.clouds.local.places import Taken
 from mlcd.clouds.tasks.copies import LARGE_BYTES, copy_workdir, mount
-from mlcd.clouds.tasks.environment import checkpoint_folder, node_environment, with_bundle
+from mlcd.clouds.tasks.environment import node_environment
+from mlcd.clouds.tasks.files import checkpoint_folder
 from mlcd.clouds.tasks.node import NodePrograms
+from mlcd.clouds.tasks.processes import MARKER
 from mlcd.clouds.tasks.programs import Program
 from mlcd.core.task import TaskFolder
 from mlcd.platforms.base import Node, Platform
@@ -44,11 +48,10 @@ def prepare(
     check: Callable[[], None],
 ) -> list[LocalNode]:
     """Every node of the deployment, ready to start."""
-    bundle = write_bundle(copies_folder(folder) / "worker")
-    env = with_bundle(node_environment(spec.task, folder, marker, secrets), bundle)
-    env = {**env, **exchange_environment(spec.deployment, marker)}
+    write_bundle(_worker(folder))
+    own = {**spec.task.envs, **secrets, **exchange_environment(spec.deployment, marker), MARKER: str(marker)}
     platform: Platform = registry.load("platforms", spec.task.platform)()
-    return [_prepare_one(spec, node, taken, folder, env, platform, check) for node in _nodes(spec, taken)]
+    return [_prepare_one(spec, node, taken, folder, own, platform, check) for node in _nodes(spec, taken)]
 
 
 def _prepare_one(
@@ -56,7 +59,7 @@ def _prepare_one(
     node: Node,
     taken: Taken,
     folder: TaskFolder,
-    env: dict[str, str],
+    own: Mapping[str, str],
     platform: Platform,
     check: Callable[[], None],
 ) -> LocalNode:
@@ -64,12 +67,35 @@ def _prepare_one(
     processors = frozenset(spec.cores[core] for core in cores)
     copy = copies_folder(folder) / f"node-{node.rank}"
     local = LocalNode(node, processors, copy, folder.log(node.rank))
+    checkpoints = checkpoint_folder(spec.task, folder)
+    env = node_environment(
+        _surroundings(os.environ),
+        own,
+        [str(_worker(folder))],
+        copy=copy,
+        progress=folder.progress,
+        checkpoints=checkpoints,
+        outputs=folder.outputs,
+    )
     for process in platform.processes(spec.task, spec.deployment, node):
-        own = {**env, **process.env, "MLCD_WORKDIR": str(copy)}
-        local.programs.append(Program(process.command, own, process.serves))
+        local.programs.append(Program(process.command, {**env, **process.env}, process.serves))
     _fill_copy(spec, local, check)
-    local.restore(checkpoint_folder(spec.task, folder), spec.task.checkpoint_path)
+    local.restore(checkpoints, spec.task.checkpoint_path)
     return local
+
+
+def _worker(folder: TaskFolder) -> Path:
+    return copies_folder(folder) / "worker"
+
+
+def _surroundings(environ: Mapping[str, str]) -> dict[str, str]:
+    """The user's environment as their shell has it, with the Python that runs mlcd first where no other is active."""
+    env = {name: value for name, value in environ.items() if not name.startswith("MLCD_")}
+    in_venv = sys.prefix != sys.base_prefix
+    if in_venv and not env.get("VIRTUAL_ENV") and not env.get("CONDA_PREFIX"):
+        env["VIRTUAL_ENV"] = sys.prefix
+        env["PATH"] = os.pathsep.join([str(Path(sys.prefix, "bin")), env.get("PATH", os.defpath)])
+    return env
 
 
 def _nodes(spec: Spec, taken: Taken) -> list[Node]:

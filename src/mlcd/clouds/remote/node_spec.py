@@ -10,7 +10,6 @@ from mlcd import registry
 from mlcd.clouds.remote.base import Machines
 from mlcd.clouds.remote.files import Spec
 from mlcd.clouds.remote.node import RemoteNode
-from mlcd.clouds.tasks.environment import POLITE_THREADS
 from mlcd.platforms.base import Node, Platform
 from mlcd.worker.fetch import OWN_MACHINE
 
@@ -56,7 +55,7 @@ def _node_spec(
         "notice_url": machines.notice_url if spec.deployment.offer.spot else "",
         "setup": task.setup,
         "processes": [{"command": p.command, "env": p.env, "serves": p.serves} for p in processes],
-        "env": {**POLITE_THREADS, "PYTHONUNBUFFERED": "1", **own, **task.envs, **secrets},
+        "env": {**own, **task.envs, **secrets},
         "path": os.path.dirname(machines.python) if "/" in machines.python else "",  # noqa: PTH120  # not of this computer
         "outputs": list(task.outputs),
         "checkpoint_path": task.checkpoint_path,

@@ -11,28 +11,11 @@ from pathlib import Path, PurePosixPath
 
 from mlcd.clouds.checkpoints import newest_complete
 from mlcd.clouds.tasks.copies import JUNK
+from mlcd.clouds.tasks.node import NODE_FILES
 from mlcd.core.task import Task
 from mlcd.errors import UserError
 from mlcd.worker.bundle import write_bundle
 from mlcd.worker.trees import is_below
-
-# What the agent needs beside the worker; all of it standard library only.
-_AGENT = (
-    "errors.py",
-    "clouds/__init__.py",
-    "clouds/checkpoints.py",
-    "clouds/tasks/__init__.py",
-    "clouds/tasks/copies.py",
-    "clouds/tasks/formats.py",
-    "clouds/tasks/outputs.py",
-    "clouds/tasks/node.py",
-    "clouds/tasks/processes.py",
-    "clouds/tasks/programs.py",
-    "clouds/tasks/signals.py",
-    "clouds/tasks/snapshots.py",
-    "clouds/tasks/window.py",
-    "clouds/remote/__init__.py",
-)
 
 
 @dataclass(frozen=True)
@@ -67,7 +50,7 @@ def _bundle(folder: Path) -> dict[str, Path]:
     write_bundle(folder)
     source = Path(__file__).resolve().parents[2]
     agent = [str(path.relative_to(source)) for path in (source / "clouds/remote/agent").glob("*.py")]
-    for name in (*_AGENT, *agent):
+    for name in (*NODE_FILES, "clouds/remote/__init__.py", *agent):
         target = folder / "lib" / "mlcd" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, target)

@@ -14,8 +14,7 @@ from mlcd.clouds.remote.download import Downloader
 from mlcd.clouds.remote.files import Spec, State, TaskFiles
 from mlcd.clouds.remote.lease import Lease
 from mlcd.clouds.remote.node import RemoteNode
-from mlcd.clouds.tasks.environment import checkpoint_folder
-from mlcd.clouds.tasks.files import working_folder
+from mlcd.clouds.tasks.files import checkpoint_folder, working_folder
 from mlcd.clouds.tasks.progress import Follower
 from mlcd.clouds.tasks.recorder import Recorder
 from mlcd.core.progress import NodeUsage, Usage

@@ -220,6 +220,11 @@ def working_folder(task: Task, files: AnyFiles) -> TaskFolder:
     return TaskFolder(Path(task.folder) if task.folder else files.root / "files")
 
 
+def checkpoint_folder(task: Task, folder: TaskFolder) -> Path:
+    """The job's checkpoints; a task that names none, as a probe does, gets a folder of its own."""
+    return Path(task.checkpoints) if task.checkpoints else folder.root / "checkpoints"
+
+
 def make_folders(folder: TaskFolder, checkpoints: Path) -> None:
     """Have all the folders that the results go to."""
     for place in (folder.log().parent, folder.progress, folder.outputs, checkpoints):

@@ -10,8 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
-from mlcd.clouds.tasks.environment import checkpoint_folder
-from mlcd.clouds.tasks.files import Files, SpecKind, StateKind, make_folders, working_folder
+from mlcd.clouds.tasks.files import (
+    Files,
+    SpecKind,
+    StateKind,
+    checkpoint_folder,
+    make_folders,
+    working_folder,
+)
 from mlcd.clouds.tasks.outcome import COMPLETED, Ending, Outcome, of_error
 from mlcd.clouds.tasks.recorder import FULL
 from mlcd.core.task import EndCause

@@ -16,6 +16,23 @@ from mlcd.clouds.tasks.outputs import collect_outputs
 from mlcd.clouds.tasks.programs import Programs
 from mlcd.clouds.tasks.snapshots import Snapshots, put_back
 
+# All of mlcd that must travel with this file beside the worker.
+NODE_FILES = (
+    "errors.py",
+    "clouds/__init__.py",
+    "clouds/checkpoints.py",
+    "clouds/tasks/__init__.py",
+    "clouds/tasks/copies.py",
+    "clouds/tasks/environment.py",
+    "clouds/tasks/formats.py",
+    "clouds/tasks/node.py",
+    "clouds/tasks/outputs.py",
+    "clouds/tasks/processes.py",
+    "clouds/tasks/programs.py",
+    "clouds/tasks/signals.py",
+    "clouds/tasks/snapshots.py",
+    "clouds/tasks/window.py",
+)
 FAILED_GRACE_SECONDS = 5.0  # to end, for what still runs once something has failed
 
 

@@ -1,4 +1,4 @@
-"""The environment that a node's processes get: that of a login, where things are, the user's, and the secrets."""
+"""Where a node's programs run on a machine: the environment of a login, with what is missing there."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from mlcd.clouds.tasks.environment import node_environment
 from mlcd.clouds.tasks.processes import MARKER
 
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
-def node_environment(root: Path, spec: dict[str, Any]) -> dict[str, str]:
+def agent_environment(root: Path, spec: dict[str, Any]) -> dict[str, str]:
     """What every process of the node gets; the platform's own variables go on top."""
-    login = {name: value for name, value in os.environ.items() if not name.startswith(("MLCD_", "SSH_"))}
-    paths = [str(root / "bundle"), spec["env"].get("PYTHONPATH", "")]
-    return {
-        **login,
-        **interface_of(spec["address"]),
-        "PATH": _path(root, spec["path"], login.get("PATH", os.defpath)),
-        **spec["env"],
-        "PYTHONPATH": os.pathsep.join(part for part in paths if part),
-        "MLCD_PROGRESS_DIR": str(root / "progress"),
-        "MLCD_CHECKPOINT_DIR": str(root / "checkpoints"),
-        "MLCD_OUTPUT_DIR": str(root / "outputs"),
-        "MLCD_WORKDIR": str(root / "copy"),
-        MARKER: str(root),
-    }
+    own_alone = ("MLCD_", "SSH_", "PYTHONPATH")
+    login = {name: value for name, value in os.environ.items() if not name.startswith(own_alone)}
+    path = _path(root, spec["path"], login.get("PATH", os.defpath))
+    return node_environment(
+        {**login, **interface_of(spec["address"]), "PATH": path},
+        {**spec["env"], MARKER: str(root)},
+        [str(root / "bundle")],
+        copy=root / "copy",
+        progress=root / "progress",
+        checkpoints=root / "checkpoints",
+        outputs=root / "outputs",
+    )
 
 
 def _path(root: Path, own: str, login: str) -> str:

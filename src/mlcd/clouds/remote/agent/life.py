@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.checkpoints import Trained
-from mlcd.clouds.remote.agent.environment import node_environment
+from mlcd.clouds.remote.agent.environment import agent_environment
 from mlcd.clouds.remote.agent.inventory import inventory
 from mlcd.clouds.remote.agent.limits import Ended, Limits
 from mlcd.clouds.remote.agent.meter import Meter
@@ -45,7 +45,7 @@ class Agent:
         self._root = root
         self._spec = spec
         self._control = Path(spec["control"])
-        self._env = node_environment(root, spec)
+        self._env = agent_environment(root, spec)
         self._node = NodePrograms(root / "copy", root / "log")
         self._limits = Limits(root, spec)
         self._meter = Meter(spec)
