@@ -10,14 +10,13 @@ import boto3
 import pytest
 
 from function_tasks import Field, log_of, settings
-from mlcd.core.machines import Deployment
-from mlcd.core.task import Task, TaskFolder, TaskKind, TaskState
+from mlcd.core.task import TaskFolder, TaskState
 from mlcd.settings import Settings
 from mlcd.sync import ObjectNotFound, open_object_store
 from mlcd_functions.cloud import FunctionsCloud
 from mlcd_functions.collect import Collector
 from mlcd_functions.counted_objects import PART_BYTES, CountedObjects
-from mlcd_functions.files import Invocation, Spec, State, TaskFiles
+from mlcd_functions.files import Invocation, State, TaskFiles
 from mlcd_functions.invoker import Invoker
 from mlcd_functions.lambdas import Lambdas
 from mlcd_functions.prices import Prices
@@ -58,13 +57,9 @@ def test_reports_are_looked_for_once_in_a_while_where_looking_costs(tmp_path: Pa
     objects = CountedObjects(open_object_store((tmp_path / "objects").as_uri()))
     files = TaskFiles(tmp_path / "task")
     files.root.mkdir()
-    offer = next(iter(FunctionsCloud(settings(tmp_path)).offers()))
-    spec = Spec(
-        Task("t", "j", TaskKind.TRAINING, "command", "true"), Deployment(offer, 1), str(tmp_path), 0.0
-    )
     state = State(1, "b", generation=1, latest=(Invocation(0, "i1", 1, 0.0, 1e12),))
     home = Collector(TaskFolder(tmp_path), tmp_path, 1)
-    record = Record(files, spec, home, objects, state, lost_seconds=30.0, read_seconds=1000.0)
+    record = Record(files, home, objects, state, lost_seconds=30.0, read_seconds=1000.0)
     invoker = Invoker(Lambdas(FunctionsSettings(), tmp_path), "name", lambda: None)
     for _ in range(20):
         record.receive(invoker)

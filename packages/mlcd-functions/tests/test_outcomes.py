@@ -128,7 +128,7 @@ def test_a_function_costs_from_its_begin_and_the_bill_never_shrinks() -> None:
         1, "b", started_at=900.0, generation=1, latest=(invocation(0, running_at=None, reported_at=900.0),)
     )
     assert state.seconds(950.0) == 0.0  # it waits for room
-    begun = with_report(state, 0, Report(951.0, "fetching", began_at=950.0), SPEC)
+    begun = with_report(state, 0, Report(951.0, "fetching", began_at=950.0))
     assert (begun.started_at, begun.seconds(960.0)) == (950.0, 10.0)
     over = with_answer(begun, "i0", Answer({}, billed_seconds=10.2), {})
     assert (over.seconds(NOW), over.latest[0].ended_at) == (10.2, 960.2)
@@ -136,7 +136,7 @@ def test_a_function_costs_from_its_begin_and_the_bill_never_shrinks() -> None:
 
 def test_a_function_that_was_ready_before_it_was_asked_for_costs_from_then_on() -> None:
     state = State(1, "b", started_at=900.0, generation=1, latest=(invocation(0),))
-    assert with_report(state, 0, Report(951.0, "fetching", began_at=800.0), SPEC).started_at == 900.0
+    assert with_report(state, 0, Report(951.0, "fetching", began_at=800.0)).started_at == 900.0
 
 
 def test_a_function_costs_no_more_than_the_time_that_it_may_run() -> None:
@@ -153,7 +153,7 @@ def test_a_function_that_was_never_heard_of_is_paid_since_its_invocation() -> No
 
 def test_one_that_ends_in_an_older_generation_has_to_be_invoked_anew() -> None:
     state = State(1, "b", generation=2, latest=(invocation(0),))
-    after = with_report(state, 0, Report(NOW, "ended", generation=1, exit_code=0), SPEC)
+    after = with_report(state, 0, Report(NOW, "ended", generation=1, exit_code=0))
     assert after.latest[0].problem
     assert isinstance(decide(situation(*after.latest)), Restart)
 
@@ -162,8 +162,8 @@ def test_the_time_to_the_first_step_is_counted_once_for_each_start() -> None:
     state = State(1, "b", generation=1, latest=(invocation(0),))
     line = '{"t": 912.0, "steps": 1, "samples": 8, "process": "a"}\n'
     report = Report(NOW, "running", generation=1, progress=line, running_at=905.0)
-    once = with_report(state, 0, report, SPEC)
-    twice = with_report(once, 0, report, SPEC)
+    once = with_report(state, 0, report)
+    twice = with_report(once, 0, report)
     assert (once.starts, once.init_seconds, twice.init_seconds) == (1, 12.0, 12.0)
 
 

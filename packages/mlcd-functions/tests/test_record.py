@@ -36,7 +36,7 @@ def test_what_a_killed_runner_wrote_last_is_written_once(tmp_path: Path) -> None
     invoker = Invoker(Lambdas(FunctionsSettings(), tmp_path), "name", lambda: None)
 
     def take_over(state: State) -> Record:
-        return Record(files, SPEC, home, objects, state, lost_seconds=30.0, read_seconds=0.0)
+        return Record(files, home, objects, state, lost_seconds=30.0, read_seconds=0.0)
 
     def say(number: int) -> None:
         report = Report(1.0, "running", 1, log=f"step {number}\n")

@@ -21,7 +21,7 @@ MOST_NAMES = 100_000  # in one list
 MOST_NUMBER = 1e300  # sums of a list of them are still finite
 RESERVE_BYTES = 64 << 20  # of the disk: nothing is brought home that would leave less
 _CHECKPOINT = re.compile(r"\d{1,12}-\d{1,20}")
-_SHARES = ("cpu_share", "gpu_share", "network_mbps", "peak_memory_gib", "peak_gpu_memory_gib")
+_USAGE = ("cpu_share", "memory_gib", "peak_memory_gib", "peak_gpu_memory_gib")  # the rest may not be known
 
 
 def inside(folder: Path, name: Any) -> Path:
@@ -94,7 +94,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= 10_000
 
 
-def _is_moment(value: Any) -> bool:
+def _is_number_or_none(value: Any) -> bool:
     return value is None or is_number(value)
 
 
@@ -128,7 +128,9 @@ def _are_sizes(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
 def _is_usage(value: Any) -> bool:
     if not isinstance(value, dict) or len(value) > MOST_NAMES:
         return False
-    return not value or (all(map(is_number, value.values())) and all(name in value for name in _SHARES))
+    return not value or (
+        all(map(_is_number_or_none, value.values())) and all(is_number(value.get(name)) for name in _USAGE)
+    )
 
 
 # What is not named here is taken as it is, and only shown.
@@ -137,8 +139,8 @@ _WORDS: Mapping[str, Callable[[Any], bool]] = {
     "beat": is_number,
     "why": _is_text,
     "codes": _are_codes,
-    "ended_at": _is_moment,
-    "running_at": _is_moment,
+    "ended_at": _is_number_or_none,
+    "running_at": _is_number_or_none,
     "notice": _is_text,
     "usage": _is_usage,
     "log": is_count,

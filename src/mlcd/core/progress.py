@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -33,11 +34,13 @@ class NodeUsage:
     gpu_share: float | None = None  # of its GPUs together; None: it has none, or nobody knows
     gpu_memory_gib: float | None = None  # of the fullest of them
     network_mbps: float | None = None  # received; None: nobody knows which node it was
+    peak_memory_gib: float = 0.0
+    peak_gpu_memory_gib: float = 0.0
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What the nodes used: means since the last reset but for the peaks."""
+    """What the nodes used: means but for the peaks."""
 
     cpu_share: float = 0.0  # of the cores rented, 0 to 1
     peak_memory_gib: float = 0.0  # of the fullest node
@@ -45,6 +48,21 @@ class Usage:
     peak_gpu_memory_gib: float = 0.0
     network_mbps: float = 0.0  # received by a node
     nodes: tuple[NodeUsage, ...] = ()  # each, by rank; empty: known of all together only
+
+    @classmethod
+    def of(cls, nodes: Sequence[NodeUsage | None]) -> Usage:
+        """All nodes together, means over those that have been heard of."""
+        known = [node for node in nodes if node is not None]
+        if not known:
+            return cls()
+        return cls(
+            cpu_share=sum(node.cpu_share for node in known) / len(known),
+            peak_memory_gib=max(node.peak_memory_gib for node in known),
+            gpu_share=sum(node.gpu_share or 0.0 for node in known) / len(known),
+            peak_gpu_memory_gib=max(node.peak_gpu_memory_gib for node in known),
+            network_mbps=sum(node.network_mbps or 0.0 for node in known) / len(known),
+            nodes=tuple(node or NodeUsage() for node in nodes),
+        )
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import pytest
 
 from clouds.local.tools import Computer, one_core
 from mlcd.clouds.local import open_cloud
-from mlcd.clouds.local.gpus import Gpu, short_name
 from mlcd.clouds.local.hardware import Hardware, find_hardware, usable_memory_gib, usable_processors
 from mlcd.clouds.local.offers import make_offers, sizes
 from mlcd.clouds.local.settings import LocalSettings
+from mlcd.clouds.tasks.gpus import Gpu, short_name
 from mlcd.errors import NoCapacityError, UserError
 from mlcd.settings import Settings
 

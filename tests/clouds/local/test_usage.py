@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from mlcd.clouds.local import usage
-from mlcd.clouds.local.gpus import GpuUse
 from mlcd.clouds.local.preparation import LocalNode
 from mlcd.clouds.local.sockets import received_bytes, sockets_of
 from mlcd.clouds.local.usage import UsageMeter
+from mlcd.clouds.tasks.gpus import GpuUse
 from mlcd.clouds.tasks.programs import Program
 from mlcd.core.progress import Usage
 from mlcd.platforms.base import Node
@@ -76,14 +76,22 @@ def test_cpu_memory_and_network_are_told_apart_by_node(
 
 
 def test_gpus_are_those_of_their_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    busy = {"0": GpuUse("0", 1.0, 8.0), "1": GpuUse("1", 0.5, 2.0), "2": GpuUse("2", 0.0, 1.0)}
+    busy = {
+        "0": GpuUse("0", 1.0, 8.0),
+        "1": GpuUse("1", 0.5, 2.0),
+        "2": GpuUse("2", 0.0, 1.0),
+        "3": GpuUse("3", 0.5, 0.5),
+    }
     monkeypatch.setattr(usage, "gpu_use", lambda ids: tuple(busy[id_] for id_ in ids))
-    gpus = (("0", "1"), ("2",), ())
+    gpus = (("0", "1"), ("2", "3"))
     meter = UsageMeter([_node(tmp_path, rank, "", ids) for rank, ids in enumerate(gpus)], memory_gib=0.0)
     meter.sample()
-    assert [node.gpu_share for node in meter.usage.nodes] == [0.75, 0.0, None]
-    assert [node.gpu_memory_gib for node in meter.usage.nodes] == [8.0, 1.0, None]
+    assert [node.gpu_share for node in meter.usage.nodes] == [0.75, 0.25]
+    assert [node.gpu_memory_gib for node in meter.usage.nodes] == [8.0, 1.0]
     assert (meter.usage.gpu_share, meter.usage.peak_gpu_memory_gib) == (0.5, 8.0)
+    without = UsageMeter([_node(tmp_path, 0, "")], memory_gib=0.0)
+    without.sample()
+    assert (without.usage.nodes[0].gpu_share, without.usage.nodes[0].gpu_memory_gib) == (None, None)
 
 
 def test_a_kernel_that_does_not_list_connections_leaves_the_network_open(

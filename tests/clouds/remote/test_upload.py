@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import os
@@ -157,3 +158,20 @@ def test_a_checkpoint_takes_nothing_of_this_computer_along(tmp_path: Path) -> No
     with tarfile.open(next(one.archive for one in parcels if one.into == "checkpoints")) as archive:
         names = sorted(Path(name).name for name in archive.getnames())
     assert names == [made.name, "latest", "manifest.json", "model"]
+
+
+def test_the_agent_needs_nothing_but_what_is_sent_and_the_python_of_older_machines(tmp_path: Path) -> None:
+    task = Task("t", "j", TaskKind.TRAINING, "command", "true")
+    bundle = make_parcels(task, tmp_path / "none", tmp_path, tmp_path / "drafts")[0]
+    with tarfile.open(bundle.archive) as tar:
+        tar.extractall(tmp_path / "bundle", filter="data")
+    library = tmp_path / "bundle" / "lib"
+    for source in library.rglob("*.py"):
+        ast.parse(source.read_text(), feature_version=(3, 9))
+    program = (
+        "import mlcd, mlcd.clouds.remote.agent.life, mlcd.clouds.remote.agent.relay; print(mlcd.__file__)"
+    )
+    python = str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
+    bare = [python, "-S", "-c", program]  # without installed packages
+    done = subprocess.run(bare, env={"PYTHONPATH": str(library)}, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith(str(library)), done.stderr

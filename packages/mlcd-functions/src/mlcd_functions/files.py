@@ -40,6 +40,7 @@ class Invocation:
     ended_at: float | None = None
     billed_seconds: float | None = None
     memory_mb: float = 0.0
+    cpu_share: float = 0.0
     reads: int = 0  # of the object store, as it reported
     writes: int = 0
 

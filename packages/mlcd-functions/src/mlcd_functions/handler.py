@@ -19,7 +19,9 @@ from typing import Any
 
 from mlcd.clouds.checkpoints import Trained
 from mlcd.clouds.progress_files import ProgressReader
+from mlcd.clouds.tasks.meter import NodeMeter
 from mlcd.clouds.tasks.programs import Program
+from mlcd.core.progress import NodeUsage
 from mlcd.sync import ObjectError, ObjectNotFound, open_object_store
 from mlcd.worker import checkpoints
 from mlcd_functions.counted_objects import CountedObjects
@@ -73,14 +75,18 @@ class Worker:
         self._up_at = up_at
         self._limit_at = math.inf if event.limit_seconds is None else began_at + event.limit_seconds
         self._program = FunctionProgram(workspace.code, workspace.log)
+        self._meter = NodeMeter(event.cores)
         self._generation = 0
         self._shipped = ""
         self._instructions = Instructions()
         self._instructions_at = 0.0
         self._missed_at = math.inf
         progress = workspace.progress / f"rank-{event.rank}.jsonl"
-        self._reporter = Reporter(objects, event, workspace.log, progress, self._program.usage)
+        self._reporter = Reporter(objects, event, workspace.log, progress, self._usage)
         self._reporter.tell(began_at=began_at)
+
+    def _usage(self) -> NodeUsage:
+        return self._meter.sample(time.monotonic(), self._program.family())
 
     def run(self) -> dict[str, Any]:
         """Do it, whatever happens, and say how it went."""

@@ -40,6 +40,7 @@ class Event:
     margin_seconds: float = 30.0  # before its time is up: to end the program and bring home what it saved
     linger_seconds: float = 0.0  # after the program failed: to wait for instructions to try again
     tick_seconds: float = 1.0
+    cores: float = 1.0
     limit_seconds: float | None = None  # from its begin, of the task's own limit: kept whoever is watching
 
 
@@ -75,7 +76,7 @@ class Report:
     exit_code: int | None = None  # of the program, once it has ended
     asked: str = ""  # why the program was asked to end: time, limit, stop; empty: it ended by itself
     memory_mb: float = 0.0  # peak of all processes
-    cpu_seconds: float = 0.0
+    cpu_share: float = 0.0  # of its cores, lately
     reads: int = 0  # of the object store, in this invocation
     writes: int = 0
     problem: str = ""  # what went wrong outside the program

@@ -22,8 +22,6 @@ _MLCD = (
     "__init__.py",
     "worker/**/*.py",
     "sync/**/*.py",
-    "core/__init__.py",
-    "core/progress.py",
     "clouds/progress_files.py",
 )
 _FUNCTIONS = (

@@ -46,9 +46,3 @@ class FunctionProgram(NodePrograms):
         ):
             self.kill()
         return bool(self.roots) and self.code is None
-
-    def usage(self) -> tuple[float, float]:
-        """Memory in MB and CPU seconds, of all its processes at this moment."""
-        members = self.family() if self.roots else []
-        memory = sum(process.memory_bytes for process in members) / 2**20
-        return memory, sum(process.cpu_seconds for process in members)

@@ -49,6 +49,7 @@ def event_for(
         margin_seconds=margin_seconds(settings),
         linger_seconds=LINGER_SECONDS if spec.deployment.nodes > 1 else 0.0,
         tick_seconds=tick_seconds(settings, memory_of(spec.deployment.offer)),
+        cores=spec.deployment.offer.instance.vcpus,
         limit_seconds=limit_seconds,
     )
 

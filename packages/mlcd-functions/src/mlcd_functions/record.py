@@ -12,7 +12,7 @@ from mlcd.clouds.tasks.recorder import Recorder
 from mlcd.sync import ObjectError
 from mlcd_functions.collect import Collector, new_reports, newest_shipped
 from mlcd_functions.counted_objects import CountedObjects
-from mlcd_functions.files import Invocation, Spec, State, TaskFiles
+from mlcd_functions.files import Invocation, State, TaskFiles
 from mlcd_functions.invoker import Invoker
 from mlcd_functions.messages import WRITABLE
 from mlcd_functions.reports import with_answer, with_report
@@ -25,7 +25,6 @@ class Record(Recorder[State]):
     def __init__(
         self,
         files: TaskFiles,
-        spec: Spec,
         collector: Collector,
         objects: CountedObjects,
         state: State,
@@ -33,7 +32,6 @@ class Record(Recorder[State]):
         read_seconds: float,
     ) -> None:
         super().__init__(files, state)
-        self._spec = spec
         self._collector = collector
         self._objects = objects
         self._lost_seconds = lost_seconds
@@ -73,7 +71,7 @@ class Record(Recorder[State]):
             for invocation in self.state.latest:
                 for report in new_reports(self._objects, invocation):
                     self.state = self._collector.take(self.state, invocation, report)
-                    self.state = with_report(self.state, invocation.rank, report, self._spec)
+                    self.state = with_report(self.state, invocation.rank, report)
                     if report.checkpoint and report.checkpoint != self.state.home_checkpoint:
                         self._bring(report.checkpoint)
             self._try_writing()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mlcd.core.progress import NodeUsage
 from mlcd.sync import ObjectError, ObjectRefused
 from mlcd_functions.counted_objects import CountedObjects
 from mlcd_functions.messages import Event, Report, report_key, to_bytes
@@ -51,7 +52,7 @@ class Reporter:
     """Numbers the reports of one invocation; what cannot be delivered goes with the next."""
 
     def __init__(
-        self, objects: CountedObjects, event: Event, log: Path, progress: Path, usage: Callable[[], Any]
+        self, objects: CountedObjects, event: Event, log: Path, progress: Path, usage: Callable[[], NodeUsage]
     ) -> None:
         self._objects = objects
         self._event = event
@@ -125,6 +126,6 @@ class Reporter:
 
     def _run(self) -> None:
         while not self._ended.wait(self._event.tick_seconds):
-            memory_mb, cpu_seconds = self._usage()
-            self.tell(memory_mb=max(memory_mb, self._facts.memory_mb), cpu_seconds=cpu_seconds)
+            usage = self._usage()
+            self.tell(memory_mb=usage.peak_memory_gib * 1024, cpu_share=usage.cpu_share)
             self.deliver()

@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mlcd.core.progress import Usage
+from mlcd.core.progress import NodeUsage, Usage
 from mlcd.core.task import TaskState
-from mlcd_functions.files import Invocation, Spec, State
+from mlcd_functions.files import Invocation, State
 from mlcd_functions.lambdas import Answer
 from mlcd_functions.messages import Report
 
@@ -59,7 +59,7 @@ def _ranks(text: str) -> tuple[int, ...]:
     return tuple(int(rank) for rank in text.split(",") if rank.isdecimal() and len(rank) < 10)
 
 
-def with_report(state: State, rank: int, report: Report, spec: Spec) -> State:
+def with_report(state: State, rank: int, report: Report) -> State:
     """A sign of life, and what came with it."""
     invocation = next(each for each in state.latest if each.rank == rank)
     running_at = report.running_at if report.running_at is not None else invocation.running_at
@@ -71,6 +71,7 @@ def with_report(state: State, rank: int, report: Report, spec: Spec) -> State:
         reports=invocation.reports + 1,
         reported_at=max(invocation.reported_at, report.at),
         memory_mb=max(invocation.memory_mb, report.memory_mb),
+        cpu_share=min(1.0, report.cpu_share),
         began_at=began_at,
         running_at=running_at,
         reads=max(invocation.reads, report.reads),
@@ -90,7 +91,7 @@ def with_report(state: State, rank: int, report: Report, spec: Spec) -> State:
         stale = report.generation not in (0, state.generation)
         told = replace(told, phase="ended", ended_at=report.at, problem=_STALE if stale else report.problem)
     state = _with_begin(_with_first_step(state.with_invocation(told), told, report))
-    return _with_phase(state, report, spec)
+    return _with_phase(state, report)
 
 
 _STALE = "its time ended before it heard of the newest generation"
@@ -129,7 +130,7 @@ def _first_step_at(progress: str) -> float | None:
     return None
 
 
-def _with_phase(state: State, report: Report, spec: Spec) -> State:
+def _with_phase(state: State, report: Report) -> State:
     """The state of the task is that of the function that is furthest."""
     if report.phase == "setup" and state.state is TaskState.STARTING:
         state = replace(state, state=TaskState.SETUP, setup_at=report.at)
@@ -137,8 +138,7 @@ def _with_phase(state: State, report: Report, spec: Spec) -> State:
         running_at = max(report.running_at, state.started_at or 0.0)
         state = replace(state, state=TaskState.RUNNING, running_at=running_at)
         state = replace(state, setup_at=state.setup_at or running_at)
-    seconds = report.at - (report.running_at or report.at)
-    cores = max(spec.deployment.offer.instance.vcpus, 1e-9)
-    busy = report.cpu_seconds / seconds / cores if seconds > 0 else state.usage.cpu_share
-    peak = max(state.usage.peak_memory_gib, report.memory_mb / 1024)
-    return replace(state, usage=Usage(cpu_share=min(1.0, busy), peak_memory_gib=peak))
+    nodes = [NodeUsage(each.cpu_share, peak_memory_gib=each.memory_mb / 1024) for each in state.latest]
+    usage = Usage.of(nodes)
+    peak = max(state.usage.peak_memory_gib, usage.peak_memory_gib)  # also of those that others have replaced
+    return replace(state, usage=replace(usage, peak_memory_gib=peak))

@@ -64,7 +64,7 @@ class FunctionTask(TaskLife[Spec, State]):
         state = replace(files.read_state() or State(), pid=os.getpid(), birth=birth(os.getpid()))
         read_seconds = tick if bills_requests(settings) else 0.0
         self._record = Record(
-            files, spec, self._collector, self._objects, state, settings.lost_seconds, read_seconds
+            files, self._collector, self._objects, state, settings.lost_seconds, read_seconds
         )
         self._lambdas = Lambdas(settings, self._home)
         self._name = function_name(spec.task.id)

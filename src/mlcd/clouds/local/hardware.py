@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlcd.clouds.local.gpus import Gpu, find_gpus
 from mlcd.clouds.local.settings import LocalSettings
+from mlcd.clouds.tasks.gpus import Gpu, find_gpus
 
 _GIB = 2.0**30
 _CGROUPS = Path("/sys/fs/cgroup")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from mlcd.clouds.local.gpus import Gpu
 from mlcd.clouds.local.hardware import Hardware
 from mlcd.clouds.local.settings import LocalSettings
+from mlcd.clouds.tasks.gpus import Gpu
 from mlcd.core.machines import InstanceType, Offer
 
 

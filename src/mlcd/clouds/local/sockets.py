@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 _SOCK_DIAG = 4  # of the protocols of AF_NETLINK
@@ -29,6 +29,22 @@ _RECEIVED_AT = 128
 _BUFFER_BYTES = 1 << 17
 _PATIENCE_SECONDS = 1.0
 _MARK = "socket:["
+
+
+class Received:
+    """What the connections of some processes have received so far."""
+
+    def __init__(self) -> None:
+        self.bytes: float | None = None  # the kernel does not say
+        self._known: dict[int, int] = {}  # connections by inode, with what each has received
+
+    def count(self, connections: Mapping[int, int] | None, pids: Iterable[int]) -> None:
+        """Add what has come in since the last look, by connections that are new too."""
+        if connections is None:
+            return
+        now = {inode: connections[inode] for inode in sockets_of(pids) & connections.keys()}
+        more = sum(max(0, count - self._known.get(inode, 0)) for inode, count in now.items())
+        self.bytes, self._known = (self.bytes or 0.0) + more, now
 
 
 def received_bytes() -> dict[int, int] | None:

@@ -7,6 +7,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from mlcd.clouds.received import agent_state, inside, refuse_no_room, regular_by
 from mlcd.clouds.remote.base import Machine, Reach, UnreachableError
 from mlcd.clouds.remote.lease import Lease
 from mlcd.clouds.remote.parcels import Parcel
+from mlcd.core.progress import NodeUsage
 from mlcd.core.task import TaskFolder
 from mlcd.errors import CloudError, MlcdError
 
@@ -152,6 +154,13 @@ class RemoteNode:
     def serves(self) -> bool:
         """Whether it does nothing but serve the other nodes."""
         return bool(self.agent.get("serves", False))
+
+    @property
+    def usage(self) -> NodeUsage | None:
+        """What it last said that it uses; None: nothing yet."""
+        said = self.agent.get("usage")
+        known = {fact.name for fact in fields(NodeUsage)}
+        return NodeUsage(**{name: said[name] for name in known & said.keys()}) if said else None
 
     @property
     def exit_code(self) -> int | None:

@@ -17,7 +17,7 @@ from mlcd.clouds.remote.node import RemoteNode
 from mlcd.clouds.tasks.files import checkpoint_folder, working_folder
 from mlcd.clouds.tasks.progress import Follower
 from mlcd.clouds.tasks.recorder import Recorder
-from mlcd.core.progress import NodeUsage, Usage
+from mlcd.core.progress import Usage
 from mlcd.errors import MlcdError
 
 LEASE_SECONDS = 1.0  # how often the leases are looked at
@@ -44,7 +44,9 @@ class Record(Recorder[State]):
 
     def beat(self, **facts: Any) -> None:
         """Give a sign of life, not too often."""
-        super().beat(usage=usage_of(self.nodes), received_bytes=self.received_bytes, **facts)
+        super().beat(
+            usage=Usage.of([node.usage for node in self.nodes]), received_bytes=self.received_bytes, **facts
+        )
 
     def lease_of(self, machine: Machine) -> Lease:
         """Its lease, which is renewed over a connection of its own once it is held."""
@@ -98,28 +100,3 @@ class Record(Recorder[State]):
         follower = Follower(self.spec, self.folder, started_at, self.state.clock_ahead)
         keep = self.task.checkpoint_keep
         return Downloader(self.nodes[0], self.checkpoints, keep, follower.trained_at, self.task.id)
-
-
-def usage_of(nodes: list[RemoteNode]) -> Usage:
-    """Means over the nodes, peaks of the fullest, and each node by itself."""
-    uses = [node.agent.get("usage") or {} for node in nodes]
-    known = [use for use in uses if use]
-    if not known:
-        return Usage()
-    means = {name: _mean(known, name) for name in ("cpu_share", "gpu_share", "network_mbps")}
-    peaks = {name: max(use[name] for use in known) for name in ("peak_memory_gib", "peak_gpu_memory_gib")}
-    return Usage(**means, **peaks, nodes=tuple(_one(use) for use in uses))
-
-
-def _mean(uses: list[dict[str, float]], name: str) -> float:
-    return sum(use[name] for use in uses) / len(uses)
-
-
-def _one(use: dict[str, float]) -> NodeUsage:
-    return NodeUsage(
-        cpu_share=use.get("cpu_share", 0.0),
-        memory_gib=use.get("memory_gib", 0.0),
-        gpu_share=use.get("gpu_share") if use.get("gpus") else None,
-        gpu_memory_gib=use.get("peak_gpu_memory_gib") if use.get("gpus") else None,
-        network_mbps=use.get("network_mbps", 0.0),
-    )

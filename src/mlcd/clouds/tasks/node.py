@@ -25,13 +25,16 @@ NODE_FILES = (
     "clouds/tasks/copies.py",
     "clouds/tasks/environment.py",
     "clouds/tasks/formats.py",
+    "clouds/tasks/gpus.py",
+    "clouds/tasks/meter.py",
     "clouds/tasks/node.py",
     "clouds/tasks/outputs.py",
     "clouds/tasks/processes.py",
     "clouds/tasks/programs.py",
     "clouds/tasks/signals.py",
     "clouds/tasks/snapshots.py",
-    "clouds/tasks/window.py",
+    "core/__init__.py",
+    "core/progress.py",
 )
 FAILED_GRACE_SECONDS = 5.0  # to end, for what still runs once something has failed
 

@@ -22,6 +22,7 @@ import subprocess
 import time
 import traceback
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from mlcd.clouds.checkpoints import Trained
 from mlcd.clouds.remote.agent.environment import agent_environment
 from mlcd.clouds.remote.agent.inventory import inventory
 from mlcd.clouds.remote.agent.limits import Ended, Limits
-from mlcd.clouds.remote.agent.meter import Meter
+from mlcd.clouds.remote.agent.meter import MachineMeter
 from mlcd.clouds.tasks.node import FAILED_GRACE_SECONDS, NodePrograms
 from mlcd.clouds.tasks.processes import end_marked, oom_kills
 from mlcd.clouds.tasks.programs import Program, end_programs
@@ -48,7 +49,7 @@ class Agent:
         self._env = agent_environment(root, spec)
         self._node = NodePrograms(root / "copy", root / "log")
         self._limits = Limits(root, spec)
-        self._meter = Meter(spec)
+        self._meter = MachineMeter(spec)
         self._oom_kills = oom_kills()
         self._beat_at = 0.0
         self._state: dict[str, Any] = {"phase": "setup", "why": "", "codes": [], "ended_at": None}
@@ -163,7 +164,7 @@ class Agent:
 
     def _beat(self) -> None:
         if time.monotonic() - self._beat_at > BEAT_SECONDS:
-            self._state["usage"] = self._meter.read(self._node.roots)
+            self._state["usage"] = asdict(self._meter.sample(self._node.family()))
             self._state["notice"] = self._limits.notice
             self._write()
 
