@@ -39,7 +39,7 @@ def ended(rank: int = 0, **facts: Any) -> Invocation:
 
 def situation(*invocations: Invocation, **facts: Any) -> Situation:
     usual: dict[str, Any] = {"memory_mb": 1024.0, "lost_seconds": 30.0, "settle_seconds": 3.0}
-    return Situation(invocations, NOW, **{**usual, **facts})
+    return Situation(invocations, NOW, **{"log": lambda rank: Path("/nowhere"), **usual, **facts})
 
 
 def test_while_all_run_there_is_nothing_to_do() -> None:
@@ -77,6 +77,16 @@ def test_the_failure_of_a_program_is_told_once_others_had_the_time_to_be_its_cau
     outcome = decide(situation(invocation(0), replace(failed, reported_at=NOW - 4.0)))
     assert isinstance(outcome, Outcome)
     assert (outcome.state, outcome.exit_code, outcome.node) == (TaskState.FAILED, 3, 1)
+
+
+def test_why_a_program_failed_is_read_from_its_log_as_on_any_cloud(tmp_path: Path) -> None:
+    (tmp_path / "1").write_text("OSError: [Errno 28] No space left on device\n")
+    failed = invocation(1, phase="failed", exit_code=1, reported_at=NOW - 4.0)
+    outcome = decide(situation(invocation(0), failed, log=lambda rank: tmp_path / str(rank)))
+    assert outcome == Outcome(EndCause.DISK_FULL, "no space left on the disk", 1, 1)
+    setup = replace(failed, phase="setup", running_at=None)
+    ended = decide(situation(setup))
+    assert ended == Outcome(EndCause.CRASHED, "setup ended with exit code 1 on node 1", 1, 1)
 
 
 def test_a_parameter_store_that_programs_have_lost_is_no_fault_of_theirs() -> None:

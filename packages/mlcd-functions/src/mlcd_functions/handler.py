@@ -20,6 +20,7 @@ from typing import Any
 from mlcd.clouds.checkpoints import Trained
 from mlcd.clouds.progress_files import ProgressReader
 from mlcd.clouds.tasks.meter import NodeMeter
+from mlcd.clouds.tasks.node import follow
 from mlcd.clouds.tasks.programs import Program
 from mlcd.core.progress import NodeUsage
 from mlcd.sync import ObjectError, ObjectNotFound, open_object_store
@@ -157,11 +158,15 @@ class Worker:
 
     def _follow(self) -> None:
         """Until the program has ended, or has been ended for a newer generation."""
-        while self._program.runs():
-            self._heed_time(self._program)
-            self._heed_instructions(self._program)
-            self._ship()
-            time.sleep(LOOK_SECONDS)
+        follow([self._program], self._tick)
+
+    def _tick(self) -> None:
+        """A program that was asked to end goes on being heard: what it saves comes home, and a newer generation ends it."""
+        self._program.end_if_late()
+        self._heed_time(self._program)
+        self._heed_instructions(self._program)
+        self._ship()
+        time.sleep(LOOK_SECONDS)
 
     def _heed_time(self, program: FunctionProgram) -> None:
         now, margin = time.time(), self._event.margin_seconds
@@ -218,7 +223,6 @@ class Worker:
         """Bring home what the program has committed since the last look; the first rank does."""
         if self._event.rank != 0:
             return
-        self._program.look()
         newest = next(iter(checkpoints.complete_checkpoints(self._space.checkpoints)), None)
         if newest is None or newest.path.name == self._shipped:
             return

@@ -1,4 +1,4 @@
-"""What becomes of a task, from what its functions have reported. Pure.
+"""What becomes of a task, from what its functions have reported. Pure but for reading the log that a diagnosis rests on.
 
 Wait        go on
 Restart     a new generation from the newest checkpoint; these functions are invoked anew, the others stay
@@ -7,15 +7,16 @@ Outcome     the task is over
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from mlcd.clouds.tasks.diagnosis import OUT_OF_MEMORY
-from mlcd.clouds.tasks.outcome import COMPLETED, Outcome
+from mlcd.clouds.tasks.diagnosis import diagnose
+from mlcd.clouds.tasks.outcome import COMPLETED, STOPPED, TIME_LIMIT, Outcome
+from mlcd.clouds.tasks.programs import KILLED
 from mlcd.core.task import EndCause, Refusal
 from mlcd_functions.files import Invocation
 
-_KILLED = 137
 _FULL_SHARE = 0.9  # of its memory: a program killed with that much was killed for it
 
 
@@ -41,6 +42,7 @@ class Situation:
     now: float
     memory_mb: float
     lost_seconds: float  # a function that gives no sign for so long is lost
+    log: Callable[[int], Path]  # of a rank, as far as it came home
     settle_seconds: float  # after a program has failed: others may show that they are the cause
     store_lives: bool = True
 
@@ -49,7 +51,7 @@ def decide(situation: Situation) -> Wait | Restart | Outcome:
     """The first of these that applies."""
     full = [invocation for invocation in situation.invocations if is_full(invocation, situation.memory_mb)]
     if full:
-        return Outcome(EndCause.OUT_OF_MEMORY, OUT_OF_MEMORY, _KILLED, full[0].rank)
+        return _diagnosis(situation, full[0], KILLED, kernel_killed=True)
     return (
         _refusal(situation)
         or _limit(situation)
@@ -62,14 +64,14 @@ def decide(situation: Situation) -> Wait | Restart | Outcome:
 
 def is_full(invocation: Invocation, memory_mb: float) -> bool:
     """Whether it ended for want of memory."""
-    killed = invocation.exit_code == _KILLED and not invocation.asked
+    killed = invocation.exit_code == KILLED and not invocation.asked
     return invocation.full or (killed and invocation.memory_mb >= _FULL_SHARE * memory_mb)
 
 
 def is_lost(invocation: Invocation, now: float, lost_seconds: float) -> bool:
     """Whether its function, or its program, was ended from outside, or gives no sign of life."""
     silent = not invocation.ended and now - invocation.reported_at > lost_seconds
-    killed = invocation.exit_code == _KILLED and not invocation.asked
+    killed = invocation.exit_code == KILLED and not invocation.asked
     return silent or killed or bool(invocation.error or invocation.problem)
 
 
@@ -85,7 +87,7 @@ def _refusal(situation: Situation) -> Outcome | None:
 
 def _limit(situation: Situation) -> Outcome | None:
     limited = [invocation for invocation in situation.invocations if invocation.asked == "limit"]
-    return Outcome(EndCause.TIME_LIMIT, "time limit") if limited else None
+    return TIME_LIMIT if limited else None
 
 
 def _losses(situation: Situation) -> Restart | None:
@@ -119,7 +121,7 @@ def _failures(situation: Situation) -> Restart | Outcome | Wait | None:
         return Restart(tuple(sorted(ended | missing)), f"straggling: rank {names}", losses=len(missing))
     if min(situation.now - invocation.reported_at for invocation in failed) < situation.settle_seconds:
         return Wait()
-    return _blame(failed[0])
+    return _blame(situation, failed[0])
 
 
 def _ends(situation: Situation) -> Restart | Outcome | None:
@@ -129,7 +131,7 @@ def _ends(situation: Situation) -> Restart | Outcome | None:
         ranks = tuple(invocation.rank for invocation in situation.invocations)
         return Restart(ranks, "the time of the functions was up")
     if any(invocation.asked == "stop" for invocation in situation.invocations):
-        return Outcome(EndCause.STOPPED, "stopped")
+        return STOPPED
     return COMPLETED
 
 
@@ -147,19 +149,22 @@ def _failed(invocation: Invocation) -> bool:
     )
 
 
-def _blame(invocation: Invocation) -> Outcome:
+def _blame(situation: Situation, invocation: Invocation) -> Outcome:
     if invocation.sync_error == "StoreFull":
         reason = (
             "the parameter store is full; raise the setting functions.store_memory_mb, "
             "or give the store that functions.parameters names more memory"
         )
         return Outcome(EndCause.CRASHED, reason, invocation.exit_code, invocation.rank)
+    return _diagnosis(situation, invocation, invocation.exit_code or 0, kernel_killed=False)
+
+
+def _diagnosis(situation: Situation, invocation: Invocation, code: int, kernel_killed: bool) -> Outcome:
     what = "the program" if invocation.running_at is not None else "setup"
-    reason = f"{what} ended with exit code {invocation.exit_code} on node {invocation.rank}"
-    return Outcome(EndCause.CRASHED, reason, invocation.exit_code, invocation.rank)
+    return diagnose(code, invocation.rank, situation.log(invocation.rank), what, kernel_killed)
 
 
 def _how(invocation: Invocation) -> str:
     if invocation.error or invocation.problem:
         return invocation.error or invocation.problem
-    return "killed" if invocation.exit_code == _KILLED else "no sign of life"
+    return "killed" if invocation.exit_code == KILLED else "no sign of life"

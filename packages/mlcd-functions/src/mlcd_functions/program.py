@@ -36,13 +36,7 @@ class FunctionProgram(NodePrograms):
             self._kill_at = time.monotonic() + grace_seconds
             self.signal(signal.SIGTERM)
 
-    def runs(self) -> bool:
-        """Whether it still does; ends it when its grace is over."""
-        if (
-            self.roots
-            and self.code is None
-            and self._kill_at is not None
-            and time.monotonic() > self._kill_at
-        ):
+    def end_if_late(self) -> None:
+        """SIGKILL once its grace is over."""
+        if self._kill_at is not None and time.monotonic() > self._kill_at:
             self.kill()
-        return bool(self.roots) and self.code is None

@@ -143,6 +143,7 @@ class FunctionTask(TaskLife[Spec, State]):
                 now=time.time(),
                 memory_mb=self._memory_mb,
                 lost_seconds=self._settings.lost_seconds,
+                log=self._folder.log,
                 settle_seconds=0.0 if alone else SETTLE_SECONDS,
                 store_lives=self._servers.alive(),
             )
@@ -317,7 +318,4 @@ class FunctionTask(TaskLife[Spec, State]):
         return outcome
 
     def _seconds_left(self) -> float | None:
-        limit, began = self._task.max_seconds, self._record.state.started_at
-        if limit is None or began is None:
-            return limit
-        return max(0.0, limit - (time.time() - began))
+        return self._record.state.seconds_left(self._task.max_seconds)

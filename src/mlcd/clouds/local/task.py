@@ -22,10 +22,10 @@ from mlcd.clouds.local.preparation import LocalNode, prepare
 from mlcd.clouds.local.usage import UsageMeter
 from mlcd.clouds.tasks.diagnosis import OUT_OF_MEMORY, diagnose
 from mlcd.clouds.tasks.life import TaskLife, note_cause
-from mlcd.clouds.tasks.node import FAILED_GRACE_SECONDS
+from mlcd.clouds.tasks.node import end_nodes, follow
 from mlcd.clouds.tasks.outcome import Ending, Outcome
-from mlcd.clouds.tasks.processes import birth, end_marked, oom_kills
-from mlcd.clouds.tasks.programs import KILLED, Program, end_programs
+from mlcd.clouds.tasks.processes import birth, end_marked
+from mlcd.clouds.tasks.programs import KILLED, Program
 from mlcd.clouds.tasks.progress import Follower
 from mlcd.clouds.tasks.recorder import Recorder, disk_is_full
 from mlcd.clouds.tasks.watch import Watch
@@ -49,7 +49,6 @@ class LocalTask(TaskLife[Spec, State]):
         self._places = Places(self._home / "places")
         self._watch = Watch(files.stop, (files.root, self._folder.root))
         self._nodes: list[LocalNode] = []
-        self._oom_kills = oom_kills()
 
     @staticmethod
     def end_orphans(root: Path) -> None:
@@ -105,30 +104,25 @@ class LocalTask(TaskLife[Spec, State]):
     def _follow(self, what: str) -> None:
         """Return when all nodes have ended well; raise Ending when one has not, or must not go on."""
         meter = UsageMeter(self._nodes, self._spec.deployment.offer.instance.memory_gib)
-        while not self._all_done(what):
+
+        def tick() -> None:
             self._watch.check()
             if meter.due():
                 self._look(meter)
-            self._nodes[0].look()
             self._watch.pause(TICK_SECONDS)
+
+        failed = follow(self._nodes, tick)
+        if failed is not None:
+            raise Ending(self._diagnose(failed, what))
 
     def _watch_checkpoints(self) -> None:
         trained_at = Follower(self._spec, self._folder, self._recorder.state.started_at or 0.0).trained_at
         task, into = self._task, self._checkpoints
         self._nodes[0].watch(task.checkpoint_path, into, task.checkpoint_keep, trained_at, task.id)
 
-    def _all_done(self, what: str) -> bool:
-        if all(node.worked() for node in self._nodes):
-            return True
-        for rank, node in enumerate(self._nodes):
-            if failed := node.failed_code():
-                raise Ending(self._diagnose(failed, rank, what))
-        return False
-
-    def _diagnose(self, code: int, rank: int, what: str) -> Outcome:
-        now = oom_kills()
-        known = now is not None and self._oom_kills is not None
-        found = diagnose(code, rank, self._nodes[rank].log, what, now != self._oom_kills if known else None)
+    def _diagnose(self, rank: int, what: str) -> Outcome:
+        node = self._nodes[rank]
+        found = diagnose(node.failed_code() or 0, rank, node.log, what, node.kernel_killed())
         if disk_is_full(self._folder.root):
             full = f"no space left on the disk that holds {self._folder.root}"
             return replace(found, cause=EndCause.DISK_FULL, reason=full)
@@ -147,15 +141,11 @@ class LocalTask(TaskLife[Spec, State]):
             raise Ending(Outcome(EndCause.OUT_OF_MEMORY, OUT_OF_MEMORY, KILLED, greedy))
 
     def _end(self, outcome: Outcome) -> None:
-        grace = self._task.grace_seconds
-        if outcome.state is not TaskState.STOPPED:
-            grace = min(grace, FAILED_GRACE_SECONDS)
-        end_programs(self._nodes, grace, self._watch.pause)
-        end_marked(self._files.root, patience_seconds=5.0)
+        failed, grace = outcome.state is not TaskState.STOPPED, self._task.grace_seconds
+        ended_at = end_nodes(self._nodes, self._files.root, grace, failed, self._watch.pause)
         if self._spec.deployment.nodes > 1:
             forget_exchange(self._files.root)
         self._places.release()
-        ended_at = time.time()
         problem = self._hand_over(outcome, ended_at)
         if problem is not None and outcome.cause is EndCause.COMPLETED:
             outcome = replace(problem, exit_code=0)

@@ -8,21 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.remote.agent.limits import TAKEN
-from mlcd.clouds.tasks.diagnosis import diagnose
-from mlcd.clouds.tasks.outcome import Outcome
+from mlcd.clouds.tasks.diagnosis import NO_ROOM, diagnose
+from mlcd.clouds.tasks.outcome import STOPPED, TIME_LIMIT, Outcome
 from mlcd.core.task import EndCause, TaskState
 
 HEARD_SECONDS = 2.5  # what a node said so long after another one had failed, it said after it
-NO_ROOM = "no space left on the disk"
 
-_REASONS = {
-    "time limit": (EndCause.TIME_LIMIT, "time limit"),
-    "stopped": (EndCause.STOPPED, "stopped"),
-    "spot notice": (EndCause.SPOT_NOTICE, "spot notice"),
-    TAKEN: (EndCause.SPOT_NOTICE, "its machine was told to go"),
-    "lease": (EndCause.NODE_LOST, "its lease ran out: nobody had heard of it for too long"),
-    "disk full": (EndCause.DISK_FULL, NO_ROOM),
-    "gone": (EndCause.NODE_LOST, "mlcd's agent failed there"),
+_ENDS = {
+    "time limit": TIME_LIMIT,
+    "stopped": STOPPED,
+    "spot notice": Outcome(EndCause.SPOT_NOTICE, "spot notice"),
+    TAKEN: Outcome(EndCause.SPOT_NOTICE, "its machine was told to go"),
+    "lease": Outcome(EndCause.NODE_LOST, "its lease ran out: nobody had heard of it for too long"),
+    "disk full": Outcome(EndCause.DISK_FULL, NO_ROOM),
+    "gone": Outcome(EndCause.NODE_LOST, "mlcd's agent failed there"),
 }
 
 
@@ -40,8 +39,8 @@ class NodeReports:
 def decide_outcome(reports: NodeReports) -> Outcome | None:
     """How the task must end; None: it goes on, or has ended well."""
     for rank, agent in enumerate(reports.agents):
-        if agent.get("phase") == "ended" and agent["why"] in _REASONS:
-            outcome = Outcome(*_REASONS[agent["why"]], node=rank)
+        if agent.get("phase") == "ended" and agent["why"] in _ENDS:
+            outcome = replace(_ENDS[agent["why"]], node=rank)
             stopped = outcome.state is TaskState.STOPPED
             return outcome if stopped else replace(outcome, reason=f"{outcome.reason} (node {rank})")
     failed = [rank for rank, agent in enumerate(reports.agents) if _failed(agent)]
@@ -52,8 +51,7 @@ def decide_outcome(reports: NodeReports) -> Outcome | None:
 
 def is_leaving(agent: dict[str, Any]) -> bool:
     """Whether the machine of an agent whose program is over goes, too, or is in no good order: nobody may take it over."""
-    cause, reason = _REASONS.get(agent["why"], (EndCause.STOPPED, ""))
-    return bool(agent.get("notice")) or Outcome(cause, reason).state is TaskState.LOST
+    return bool(agent.get("notice")) or _ENDS.get(agent["why"], STOPPED).state is TaskState.LOST
 
 
 def _failed(agent: dict[str, Any]) -> bool:

@@ -31,9 +31,10 @@ from mlcd.clouds.remote.record import Record
 from mlcd.clouds.remote.upload import Upload
 from mlcd.clouds.remote.warm_pool import WarmMachine, claim, drop, refuse, take, taken_over
 from mlcd.clouds.tasks.life import TaskLife
-from mlcd.clouds.tasks.outcome import Ending, Outcome
+from mlcd.clouds.tasks.outcome import TIME_LIMIT, Ending, Outcome
 from mlcd.clouds.tasks.runner import load
 from mlcd.clouds.tasks.signals import SIGNALS
+from mlcd.clouds.tasks.watch import check_files
 from mlcd.core.task import EndCause, TaskState
 from mlcd.errors import CloudError, MlcdError, UserError
 
@@ -197,8 +198,7 @@ class RemoteTask(TaskLife[Spec, State]):
         self._files.forget_secrets()
 
     def _node_specs(self) -> list[dict[str, Any]]:
-        limit, started_at = self._task.max_seconds, self._record.state.started_at or time.time()
-        left = None if limit is None else max(0.0, limit - (time.time() - started_at))
+        left = self._record.state.seconds_left(self._task.max_seconds)
         # Two tasks must not choose alike, and all runners of one must: some agents may have started before a kill.
         port = random.Random(f"{self._task.id} {self._spec.launched_at}").choice(_PORTS)  # noqa: S311
         return make_node_specs(self._spec, self._machines, self._record.nodes, self._secrets, left, port)
@@ -242,14 +242,9 @@ class RemoteTask(TaskLife[Spec, State]):
 
     def _check(self) -> None:
         """Raise Ending when the task must end."""
-        if self._files.stop.exists():
-            raise Ending(Outcome(EndCause.STOPPED, "stopped"))
-        started_at, limit = self._record.state.started_at, self._task.max_seconds
-        if limit is not None and started_at is not None and time.time() > started_at + limit:
-            raise Ending(Outcome(EndCause.TIME_LIMIT, "time limit"))
-        for folder in (self._files.root, self._record.folder.root):
-            if not folder.is_dir():
-                raise Ending(Outcome(EndCause.RUNNER_LOST, f"its folder {folder} was removed"))
+        check_files(self._files.stop, (self._files.root, self._record.folder.root))
+        if self._record.state.seconds_left(self._task.max_seconds) == 0.0:
+            raise Ending(TIME_LIMIT)
 
     def _check_lost(self) -> None:
         """While a machine boots: end when the task must, or when the machine is gone."""

@@ -1,4 +1,4 @@
-"""Why a program ended, from its exit code and the end of its log."""
+"""Why a program ended, on whatever cloud: from its exit code and the end of its log."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mlcd.core.task import EndCause
 from mlcd.worker.trees import read_part
 
 OUT_OF_MEMORY = "out of memory"
+NO_ROOM = "no space left on the disk"
 TAIL_BYTES = 16384
 TAIL_LINES = 30
 _NO_MEMORY = re.compile(
@@ -30,7 +31,7 @@ def diagnose(code: int, node: int, log: Path, what: str, kernel_killed: bool | N
     if code == KILLED or _NO_MEMORY.search(tail):
         return Outcome(EndCause.OUT_OF_MEMORY, OUT_OF_MEMORY, code, node)
     if _NO_ROOM.search(tail):
-        return Outcome(EndCause.DISK_FULL, "no space left on the disk", code, node)
+        return Outcome(EndCause.DISK_FULL, NO_ROOM, code, node)
     return Outcome(EndCause.CRASHED, f"{what} ended with {_in_words(code)} on node {node}", code, node)
 
 

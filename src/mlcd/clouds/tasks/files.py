@@ -61,6 +61,12 @@ class RunnerState:
     notes: tuple[str, ...] = ()  # what happened on the way, in words
     usage: Usage = Usage()
 
+    def seconds_left(self, limit: float | None) -> float | None:
+        """Of the task's limit, by the clock on the wall: it goes on while a computer sleeps; None: it has no limit."""
+        if limit is None or self.started_at is None:
+            return limit
+        return max(0.0, limit - (time.time() - self.started_at))
+
 
 def facts_of(outcome: Outcome) -> dict[str, Any]:
     """What an outcome changes in a state."""

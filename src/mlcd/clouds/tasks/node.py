@@ -7,13 +7,15 @@ Who calls these steps decides when, and what the end means. It travels: standard
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mlcd.clouds.checkpoints import Trained
 from mlcd.clouds.tasks.copies import Signatures, signatures
 from mlcd.clouds.tasks.outputs import collect_outputs
-from mlcd.clouds.tasks.programs import Programs
+from mlcd.clouds.tasks.processes import end_marked, oom_kills
+from mlcd.clouds.tasks.programs import Programs, end_programs
 from mlcd.clouds.tasks.snapshots import Snapshots, put_back
 
 # All of mlcd that must travel with this file beside the worker.
@@ -39,6 +41,34 @@ NODE_FILES = (
 FAILED_GRACE_SECONDS = 5.0  # to end, for what still runs once something has failed
 
 
+def follow(nodes: Sequence[NodePrograms], tick: Callable[[], None]) -> int | None:
+    """Wait until all that work have ended well, or one has failed, and give its rank.
+
+    What the first node saves is committed meanwhile. `tick` lets a little time pass, and raises what else ends the programs;
+    where none of them works, nothing else does.
+    """
+    while not (any(node.working for node in nodes) and all(node.worked() for node in nodes)):
+        for rank, node in enumerate(nodes):
+            if node.failed_code():
+                return rank
+        nodes[0].look()
+        tick()
+    return None
+
+
+def end_nodes(
+    nodes: Sequence[NodePrograms],
+    marker: Path,
+    grace_seconds: float,
+    failed: bool,
+    pause: Callable[[float], None],
+) -> float:
+    """SIGTERM, the grace, SIGKILL, also for what has left its family; when all was over."""
+    end_programs(nodes, min(grace_seconds, FAILED_GRACE_SECONDS) if failed else grace_seconds, pause)
+    end_marked(marker, patience_seconds=5.0)
+    return time.time()
+
+
 class NodePrograms(Programs):
     """The programs of one node, with the working copy that they run in."""
 
@@ -46,6 +76,7 @@ class NodePrograms(Programs):
         super().__init__(folder, log, processors)
         self.before: Signatures = {}  # of the working copy, before anything ran in it
         self._snapshots: Snapshots | None = None
+        self._oom_kills = oom_kills()
 
     def note_copy(self) -> None:
         """Remember the working copy as it is: what is new or changed later is what the program made."""
@@ -82,6 +113,11 @@ class NodePrograms(Programs):
         """Commit the last state that the program saved; `in_order`: it had the time to finish it."""
         if self._snapshots is not None:
             self._snapshots.finish(in_order, ended_at)
+
+    def kernel_killed(self) -> bool | None:
+        """Whether the kernel has killed for want of memory since we began; None: it does not say."""
+        now = oom_kills()
+        return None if now is None or self._oom_kills is None else now != self._oom_kills
 
     def collect(self, patterns: Sequence[str], into: Path) -> None:
         """Gather what the program hands back."""

@@ -55,6 +55,8 @@ class Ending(Exception):
 
 
 COMPLETED = Outcome(EndCause.COMPLETED, exit_code=0)
+STOPPED = Outcome(EndCause.STOPPED, "stopped")
+TIME_LIMIT = Outcome(EndCause.TIME_LIMIT, "time limit")
 
 
 def of_error(error: MlcdError, users: tuple[type[MlcdError], ...], began: bool) -> Outcome:

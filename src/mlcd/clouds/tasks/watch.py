@@ -6,9 +6,18 @@ import signal
 import time
 from pathlib import Path
 
-from mlcd.clouds.tasks.outcome import Ending, Outcome
+from mlcd.clouds.tasks.outcome import STOPPED, TIME_LIMIT, Ending, Outcome
 from mlcd.clouds.tasks.signals import SIGNALS
 from mlcd.core.task import EndCause
+
+
+def check_files(stop: Path, folders: tuple[Path, ...]) -> None:
+    """Raise Ending when the task shall stop, or has no folder any more."""
+    if stop.exists():
+        raise Ending(STOPPED)
+    for folder in folders:
+        if not folder.is_dir():
+            raise Ending(Outcome(EndCause.RUNNER_LOST, f"its folder {folder} was removed"))
 
 
 class Watch:
@@ -36,13 +45,11 @@ class Watch:
     def check(self) -> None:
         """Raise Ending when the task must end."""
         self._pass(0.0)
-        if self._asked or self._stop.exists():
-            raise Ending(Outcome(EndCause.STOPPED, "stopped"))
+        if self._asked:
+            raise Ending(STOPPED)
         if self._until is not None and time.monotonic() > self._until:
-            raise Ending(Outcome(EndCause.TIME_LIMIT, "time limit"))
-        for folder in self._folders:
-            if not folder.is_dir():
-                raise Ending(Outcome(EndCause.RUNNER_LOST, f"its folder {folder} was removed"))
+            raise Ending(TIME_LIMIT)
+        check_files(self._stop, self._folders)
 
     def _pass(self, seconds: float) -> None:
         caught = signal.sigtimedwait(SIGNALS, seconds)

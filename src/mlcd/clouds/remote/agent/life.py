@@ -31,9 +31,8 @@ from mlcd.clouds.remote.agent.environment import agent_environment
 from mlcd.clouds.remote.agent.inventory import inventory
 from mlcd.clouds.remote.agent.limits import Ended, Limits
 from mlcd.clouds.remote.agent.meter import MachineMeter
-from mlcd.clouds.tasks.node import FAILED_GRACE_SECONDS, NodePrograms
-from mlcd.clouds.tasks.processes import end_marked, oom_kills
-from mlcd.clouds.tasks.programs import Program, end_programs
+from mlcd.clouds.tasks.node import NodePrograms, end_nodes, follow
+from mlcd.clouds.tasks.programs import Program
 
 TICK_SECONDS = 0.2
 BEAT_SECONDS = 0.8
@@ -50,7 +49,6 @@ class Agent:
         self._node = NodePrograms(root / "copy", root / "log")
         self._limits = Limits(root, spec)
         self._meter = MachineMeter(spec)
-        self._oom_kills = oom_kills()
         self._beat_at = 0.0
         self._state: dict[str, Any] = {"phase": "setup", "why": "", "codes": [], "ended_at": None}
         self._write()
@@ -84,9 +82,7 @@ class Agent:
     def _wait_for_go(self) -> None:
         self._change(phase="ready")
         while not (self._control / "go").exists():
-            self._limits.check()
-            self._beat()
-            time.sleep(TICK_SECONDS)
+            self._tick()
 
     def _work(self) -> None:
         self._restore()
@@ -107,30 +103,27 @@ class Agent:
 
     def _follow(self, what: str) -> None:
         """Return when all processes have ended well; raise Ended when one has not, or must not go on."""
-        while self._node.only_serve or not self._node.worked():
-            if self._node.failed_code() is not None:
-                raise Ended(what)
-            self._limits.check()
-            self._node.look()
-            self._beat()
-            time.sleep(TICK_SECONDS)
+        if follow([self._node], self._tick) is not None:
+            raise Ended(what)
+
+    def _tick(self) -> None:
+        self._limits.check()
+        self._beat()
+        time.sleep(TICK_SECONDS)
 
     def _end(self, ended: Ended) -> None:
         """SIGTERM, the grace, SIGKILL; then keep what it made."""
         failed = ended.why in ("exit", "setup", "disk full", "gone")
-        grace = self._spec["grace_seconds"]
         self._state["notice"] = self._limits.notice
-        grace = min(grace, FAILED_GRACE_SECONDS) if failed else self._limits.grace(grace)
-        end_programs([self._node], grace, self._pause)
-        end_marked(self._root, patience_seconds=5.0)
-        ended_at = time.time()
+        grace = self._spec["grace_seconds"] if failed else self._limits.grace(self._spec["grace_seconds"])
+        ended_at = end_nodes([self._node], self._root, grace, failed, self._pause)
         self._keep(ended_at)
         self._change(
             phase="ended",
             why=ended.why,
             codes=self._node.codes(),
             ended_at=ended_at,
-            out_of_memory=self._out_of_memory(),
+            out_of_memory=bool(self._node.kernel_killed()),
             disk_full=self._limits.disk_full(),
         )
 
@@ -146,9 +139,6 @@ class Agent:
     def _pause(self, seconds: float) -> None:
         self._beat()
         time.sleep(seconds)
-
-    def _out_of_memory(self) -> bool:
-        return self._oom_kills is not None and oom_kills() != self._oom_kills
 
     def _watch_lease(self) -> None:
         """The program is over; the machine may wait for the next one, but not for ever."""
