@@ -174,8 +174,6 @@ class LocalTask(TaskLife[Spec, State]):
         return well and all(node.in_order for node in self._nodes)
 
     def _record_end(self, outcome: Outcome, ended_at: float) -> None:
-        codes = tuple(node.exit_code() for node in self._nodes)
-        code = outcome.exit_code if outcome.exit_code is not None else next(iter(codes), None)
         billed = self._recorder.state.started_at is not None
-        outcome = replace(outcome, exit_code=code, exit_codes=codes)
+        outcome = outcome.with_codes(tuple(node.exit_code() for node in self._nodes))
         self._recorder.finish(outcome, ended_at if billed else time.time())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 import traceback
 from contextlib import suppress
-from dataclasses import replace
 
 from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.remote.download import Downloader, download_outputs
@@ -18,12 +17,12 @@ from mlcd.clouds.remote.node import RemoteNode
 from mlcd.clouds.remote.outcome import is_leaving
 from mlcd.clouds.remote.record import Record
 from mlcd.clouds.remote.warm_pool import claimed, offer, publish, unclaimed
+from mlcd.clouds.tasks.node import FAILED_GRACE_SECONDS
 from mlcd.clouds.tasks.outcome import Outcome
 from mlcd.core.task import EndCause, TaskKind, TaskState
 from mlcd.errors import CloudError, MlcdError
 
 TICK_SECONDS = 0.1
-FAILED_GRACE_SECONDS = 5.0  # for the other nodes, once one has failed or is lost
 HOME_SECONDS = 120.0  # to try again for, where the model is on a machine that does not answer
 RETRY_SECONDS = 2.0
 END_SECONDS = 20.0  # beyond the grace, for a program to be ended
@@ -49,9 +48,7 @@ class Collector:
         problem = self._collect(outcome)
         if problem and outcome.cause is EndCause.COMPLETED:
             outcome = Outcome(EndCause.CRASHED, problem, exit_code=0)
-        codes = tuple(node.exit_code for node in self._record.nodes)
-        code = outcome.exit_code if outcome.exit_code is not None else next(iter(codes), None)
-        outcome = replace(outcome, exit_code=code, exit_codes=codes)
+        outcome = outcome.with_codes(tuple(node.exit_code for node in self._record.nodes))
         self._record.files.forget_secrets()
         self._record.change(outcome=outcome, received_bytes=self._record.received_bytes)
 

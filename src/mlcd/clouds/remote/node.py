@@ -94,11 +94,14 @@ class RemoteNode:
 
     def send(self, parcels: Sequence[Parcel]) -> None:
         """Send everything."""
+        self._own_places(parcels)
         for parcel in parcels:
-            absolute = parcel.into.startswith("/")
-            if absolute:
-                self._must(_own(parcel.into), f"make {parcel.into}")
             self.reach.put(parcel.archive, self.place_of(parcel))
+
+    def _own_places(self, parcels: Sequence[Parcel]) -> None:
+        for parcel in parcels:
+            if parcel.into.startswith("/"):
+                self._must(_own(parcel.into), f"make {parcel.into}")
 
     def place_of(self, parcel: Parcel) -> str:
         """The folder of the machine that a parcel is unpacked into."""
@@ -110,9 +113,7 @@ class RemoteNode:
 
     def fetch_parcels(self, spec: Mapping[str, Any], parcels: Sequence[Parcel], python: str) -> None:
         """Fetch from another machine what was sent there."""
-        for parcel in parcels:
-            if parcel.into.startswith("/"):
-                self._must(_own(parcel.into), f"make {parcel.into}")
+        self._own_places(parcels)
         self._run_agent("relay", "fetch", "fetch from another one", spec, python, _patience(parcels))
 
     def start(self, spec: Mapping[str, Any], python: str) -> None:

@@ -23,38 +23,13 @@ def make_node_specs(
     port: int,
 ) -> list[dict[str, Any]]:
     """One for each node, by rank. They hold the secrets: they are passed on, and never written down."""
-    platform: Platform = registry.load("platforms", spec.task.platform)()
-    addresses = tuple(node.machine.address for node in nodes)
-    return [
-        _node_spec(spec, machines, node, platform, addresses, secrets, seconds_left, port) for node in nodes
-    ]
-
-
-def _node_spec(
-    spec: Spec,
-    machines: Machines,
-    node: RemoteNode,
-    platform: Platform,
-    addresses: tuple[str, ...],
-    secrets: Mapping[str, str],
-    seconds_left: float | None,
-    port: int,
-) -> dict[str, Any]:
     task, instance = spec.task, spec.deployment.offer.instance
-    gpus = tuple(str(number) for number in range(instance.gpus))
-    place = Node(node.rank, addresses, port, max(1, int(instance.vcpus)), gpus)
-    processes = platform.processes(task, spec.deployment, place)
     own = {OWN_MACHINE: "1"} if machines.power_off else {}  # others share what may not be powered off
-    return {
+    shared = {
         "task": task.id,
-        "rank": node.rank,
-        "address": node.machine.address,
-        "control": node.control,
-        "lease": node.lease.file,
         "power_off": machines.power_off,
         "notice_url": machines.notice_url if spec.deployment.offer.spot else "",
         "setup": task.setup,
-        "processes": [{"command": p.command, "env": p.env, "serves": p.serves} for p in processes],
         "env": {**own, **task.envs, **secrets},
         "path": os.path.dirname(machines.python) if "/" in machines.python else "",  # noqa: PTH120  # not of this computer
         "outputs": list(task.outputs),
@@ -63,4 +38,21 @@ def _node_spec(
         "seconds_left": seconds_left,
         "cores": instance.vcpus,
         "gpus": instance.gpus,
+    }
+    addresses = tuple(node.machine.address for node in nodes)
+    return [{**shared, **_of_node(spec, node, addresses, port)} for node in nodes]
+
+
+def _of_node(spec: Spec, node: RemoteNode, addresses: tuple[str, ...], port: int) -> dict[str, Any]:
+    task, instance = spec.task, spec.deployment.offer.instance
+    platform: Platform = registry.load("platforms", task.platform)()
+    gpus = tuple(str(number) for number in range(instance.gpus))
+    place = Node(node.rank, addresses, port, max(1, int(instance.vcpus)), gpus)
+    processes = platform.processes(task, spec.deployment, place)
+    return {
+        "rank": node.rank,
+        "address": node.machine.address,
+        "control": node.control,
+        "lease": node.lease.file,
+        "processes": [{"command": p.command, "env": p.env, "serves": p.serves} for p in processes],
     }

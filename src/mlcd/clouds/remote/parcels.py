@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from mlcd.clouds.checkpoints import newest_complete
-from mlcd.clouds.tasks.copies import JUNK
+from mlcd.clouds.tasks.copies import entries_of
 from mlcd.clouds.tasks.node import NODE_FILES
 from mlcd.core.task import Task
 from mlcd.errors import UserError
@@ -63,7 +63,7 @@ def _workdir(task: Task, skip: Path) -> dict[str, Path]:
     workdir = Path(task.workdir)
     if not workdir.is_dir():
         raise UserError(f"The workdir {workdir} is not a folder.", "Fix `workdir` in the job.")
-    return {str(path.relative_to(workdir)): path for path in _entries(workdir, skip)}
+    return {str(path.relative_to(workdir)): path for path in entries_of(workdir, skip)}
 
 
 def _mount(task: Task, where: str, drafts: Path, skip: Path) -> Parcel:
@@ -79,7 +79,7 @@ def _mount(task: Task, where: str, drafts: Path, skip: Path) -> Parcel:
 
 
 def _tree(folder: Path, name: str, skip: Path | None = None) -> dict[str, Path]:
-    entries = _entries(folder, skip or folder)
+    entries = entries_of(folder, skip or folder)
     return {name: folder} | {str(PurePosixPath(name, path.relative_to(folder))): path for path in entries}
 
 
@@ -91,13 +91,6 @@ def _checkpoint(folder: Path) -> dict[str, Path]:
         for name, path in _tree(folder, folder.name).items()
         if is_below(os.path.realpath(path), root)
     }
-
-
-def _entries(folder: Path, skip: Path) -> Iterator[Path]:
-    """All below a folder but for junk and what is our own."""
-    for root, names, files in os.walk(folder):
-        names[:] = [name for name in names if name not in JUNK and Path(root, name).resolve() != skip]
-        yield from (Path(root, name) for name in (*names, *files))
 
 
 def _pack(archive: Path, content: Mapping[str, Path], into: str) -> Parcel:

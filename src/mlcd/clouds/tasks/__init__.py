@@ -18,10 +18,11 @@ At home:
     status, progress    what the runner wrote, as a TaskStatus      diagnosis   why a program failed
     watch        what a runner waits for: signals, the limit, its folders
 
-Where the program runs (standard library only: they travel, see remote.parcels and functions.package):
-    node         the life of a node's program: restore, run, watch what it saves, end in order, collect
+Where the program runs (standard library only: they travel, see NODE_FILES):
+    node         the life of a node's program: restore, run, follow what it saves, end in order, collect
     programs     process groups that die with whoever started them: start, watch, end
-    copies, outputs, snapshots, formats, processes, signals, window    what these are made of
+    environment  the variables that it gets        meter, gpus   what it uses of what was rented
+    copies, outputs, snapshots, formats, processes, signals      what these are made of
 
 The border. A cloud says where programs run, how bytes get there and back, and who is paid:
     a RunnerCloud   `offers`, `owned`, `make_spec`, `charges`, `refuse`      what is for sale, and what it costs

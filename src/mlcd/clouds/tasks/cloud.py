@@ -81,12 +81,18 @@ class RunnerCloud(Generic[SpecKind, StateKind]):
     def launch(self, task: Task, deployment: Deployment, secrets: Mapping[str, str]) -> Handle:
         """Start a runner for the task, unless it ever had one that saw it to its end."""
         files = self.files_of(task.id)
+
+        def prepare() -> None:
+            if files.read_spec() is None:
+                working_folder(task, files).root.mkdir(parents=True, exist_ok=True)
+                self.prepare(files, task, secrets)
+                files.write_spec(self.make_spec(task, deployment))
+
         if files.read_state() is None:
             self.refuse(deployment)
         try:
             files.root.mkdir(parents=True, exist_ok=True)
-            told = {} if self.runs_again else secrets
-            self._ensure_runner(files, told, lambda: self._prepare(files, task, deployment, secrets))
+            self._ensure_runner(files, {} if self.runs_again else secrets, prepare)
         except OSError as error:
             raise CloudError(f"Task {task.id} cannot be started: {error}", "Is the disk full?") from error
         return task.id
@@ -143,18 +149,6 @@ class RunnerCloud(Generic[SpecKind, StateKind]):
     def _without_state(self, files: Files[SpecKind, StateKind]) -> TaskStatus:
         """The status of a task whose runner has written nothing yet."""
         return TaskStatus(TaskState.STARTING)
-
-    def _prepare(
-        self,
-        files: Files[SpecKind, StateKind],
-        task: Task,
-        deployment: Deployment,
-        secrets: Mapping[str, str],
-    ) -> None:
-        if files.read_spec() is None:
-            working_folder(task, files).root.mkdir(parents=True, exist_ok=True)
-            self.prepare(files, task, secrets)
-            files.write_spec(self.make_spec(task, deployment))
 
     def _ensure_runner(
         self,

@@ -33,7 +33,7 @@ def copy_workdir(workdir: Path, into: Path, skip: Path, check: Callable[[], None
     """Copy the program's folder, leaving out junk and `skip` (our own folder may lie within); its bytes."""
     if not workdir.is_dir():
         raise CloudError(f"The workdir {workdir} is not a folder.", "Fix `workdir` in the job.")
-    return sum(_copy_entry(entry, into, workdir, check) for entry in _entries(workdir, skip))
+    return sum(_copy_entry(entry, into, workdir, check) for entry in entries_of(workdir, skip))
 
 
 def mount(mounts: Mapping[str, str], workdir: Path, copy: Path, check: Callable[[], None]) -> list[str]:
@@ -59,6 +59,13 @@ def files_of(folder: Path) -> Iterator[Path]:
         yield from (Path(root, name) for name in names)
 
 
+def entries_of(folder: Path, skip: Path) -> Iterator[Path]:
+    """All below a folder but for junk and what is our own; folders before their content."""
+    for root, names, files in os.walk(folder):
+        names[:] = [name for name in names if name not in JUNK and Path(root, name).resolve() != skip]
+        yield from (Path(root, name) for name in (*names, *files))
+
+
 def copy_file(source: Path, target: Path) -> None:
     """Copy a file's content, mode and times; never a second name for the same file."""
     try:
@@ -67,13 +74,6 @@ def copy_file(source: Path, target: Path) -> None:
         shutil.copystat(source, target)
     except OSError:
         shutil.copy2(source, target)
-
-
-def _entries(folder: Path, skip: Path) -> Iterator[Path]:
-    """Folders before their content."""
-    for root, names, files in os.walk(folder):
-        names[:] = [name for name in names if name not in JUNK and Path(root, name).resolve() != skip]
-        yield from (Path(root, name) for name in (*names, *files))
 
 
 def _copy_entry(entry: Path, into: Path, base: Path, check: Callable[[], None]) -> int:

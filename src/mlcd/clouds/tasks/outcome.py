@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from mlcd.core.task import EndCause, Refusal, TaskState
@@ -44,6 +44,11 @@ class Outcome:
     def state(self) -> TaskState:
         """What becomes of the task."""
         return _STATES.get(self.cause, TaskState.FAILED)
+
+    def with_codes(self, codes: tuple[int | None, ...]) -> Outcome:
+        """This outcome with the exit codes of the nodes; where it had none, the first node's is the task's."""
+        code = self.exit_code if self.exit_code is not None else next(iter(codes), None)
+        return replace(self, exit_code=code, exit_codes=codes)
 
 
 class Ending(Exception):
