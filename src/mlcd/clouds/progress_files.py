@@ -97,9 +97,8 @@ class ProgressReader:
         moments = {k.seconds for s in self._streams.values() for k in s.knots if last < k.seconds <= until}
         for seconds in _spaced(sorted(moments), last, len(self._streams)):
             self._points.append(self._at(seconds))
-        if (
-            self._points
-        ):  # a rank of which nothing was heard until the others had ended adds to the last point
+        # A rank of which nothing was heard until the others had ended adds to the last point.
+        if self._points:
             self._points[-1] = self._at(self._points[-1].seconds)
         for stream in self._streams.values():
             stream.forget_before(until)

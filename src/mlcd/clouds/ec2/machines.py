@@ -28,9 +28,8 @@ ALIVE = ["pending", "running"]
 JOB, TASK, LEASE = "mlcd:job", "mlcd:task", "mlcd:lease"
 LAUNCH = "mlcd:launch"  # tells tasks apart that have the same id on different computers
 KEY = "key"
-_ENDED = re.compile(
-    r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)"
-)  # "User initiated (2024-03-01 09:30:00 GMT)"
+# "User initiated (2024-03-01 09:30:00 GMT)".
+_ENDED = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 YOUNG_SECONDS = 120.0  # an instance that AWS does not know may be too new for it
 
 

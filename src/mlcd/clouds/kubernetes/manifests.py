@@ -16,9 +16,8 @@ MANAGED = {"app.kubernetes.io/managed-by": "mlcd"}
 TASK, JOB, WHAT = "mlcd.io/task", "mlcd.io/job", "mlcd.io/what"  # annotations: labels could not hold every id
 NAME = "mlcd.io/name"  # label
 CONTAINER = "mlcd"
-HOME_SECONDS = (
-    30.0  # beyond the program's grace: for what it saved to be brought home from a pod that has to go
-)
+# Beyond the program's grace: for what it saved to be brought home from a pod that has to go.
+HOME_SECONDS = 30.0
 _HOSTNAME = "kubernetes.io/hostname"
 _FORGET_SECONDS = 3600  # an ended Job is kept for so long by Kubernetes itself
 

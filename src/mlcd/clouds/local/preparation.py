@@ -50,8 +50,7 @@ def prepare(
     """Every node of the deployment, ready to start."""
     write_bundle(_worker(folder))
     own = {**spec.task.envs, **secrets, **exchange_environment(spec.deployment, marker), MARKER: str(marker)}
-    platform: Platform = registry.load("platforms", spec.task.platform)()
-    return [_prepare_one(spec, node, taken, folder, own, platform, check) for node in _nodes(spec, taken)]
+    return [_prepare_one(spec, node, taken, folder, own, check) for node in _nodes(spec, taken)]
 
 
 def _prepare_one(
@@ -60,7 +59,6 @@ def _prepare_one(
     taken: Taken,
     folder: TaskFolder,
     own: Mapping[str, str],
-    platform: Platform,
     check: Callable[[], None],
 ) -> LocalNode:
     cores = share(taken.cores, node.rank, spec.deployment.nodes)
@@ -77,6 +75,7 @@ def _prepare_one(
         checkpoints=checkpoints,
         outputs=folder.outputs,
     )
+    platform: Platform = registry.load("platforms", spec.task.platform)()
     for process in platform.processes(spec.task, spec.deployment, node):
         local.programs.append(Program(process.command, {**env, **process.env}, process.serves))
     _fill_copy(spec, local, check)

@@ -20,9 +20,8 @@ _BY_FAMILY = 20
 _REQUEST_DUMP = 0x301
 _DONE, _ERROR = 3, 2
 _INFO = 2
-_CONNECTED = 0xFFF & ~(
-    1 << 10 | 1 << 7 | 1 << 6
-)  # all states but listening, closed and waiting to be forgotten
+# All states but listening, closed and waiting to be forgotten.
+_CONNECTED = 0xFFF & ~(1 << 10 | 1 << 7 | 1 << 6)
 _HEADER = struct.Struct("=IHHII")
 _INODE_AT, _MESSAGE_BYTES = 68, 72
 _RECEIVED_AT = 128

@@ -18,9 +18,8 @@ from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Handle, Owned
 
-START_SECONDS = (
-    12.0  # a placement group, actors, the code, and the program's own start, until a probe has shown it
-)
+# A placement group, actors, the code, and the program's own start, until a probe has shown it.
+START_SECONDS = 12.0
 
 
 class RayCloud(RemoteCloud):

@@ -56,9 +56,8 @@ class Collector:
         """Give the machines back, or let them wait a little for the job's next task; then the final state."""
         record, outcome = self._record, self._record.state.outcome
         assert outcome is not None, "collect comes first"
-        if (
-            record.state.warm_until is None
-        ):  # a runner before us may have been killed after it had decided this
+        # A runner before us may have been killed after it had decided this.
+        if record.state.warm_until is None:
             self._offer_to_next(outcome.state)
         record.leave_leases()
         for node in record.nodes:

@@ -58,9 +58,8 @@ class Downloader:
 
     def _run(self) -> None:
         while not self._closed.wait(LOOK_SECONDS):
-            with suppress(
-                CloudError, OSError, ValueError
-            ):  # pruned meanwhile, or away: the next look will do
+            # Pruned meanwhile, or away: the next look will do.
+            with suppress(CloudError, OSError, ValueError):
                 self.download(patient=True)
 
     def _is_here(self, kind: str, name: str) -> bool:

@@ -32,12 +32,10 @@ class State(RunnerState):
     received_bytes: int = 0  # from the machines
     warm_until: float | None = None  # machines wait for the next task, paid for up to then
     warm: tuple[str, ...] = ()  # their ids
-    billed_to: dict[str, float] = field(
-        default_factory=dict
-    )  # machine → when it was given back, or had ended
-    leased_until: dict[str, float] = field(
-        default_factory=dict
-    )  # machine → when it ends itself, as last renewed
+    # Machine → when it was given back, or had ended.
+    billed_to: dict[str, float] = field(default_factory=dict)
+    # Machine → when it ends itself, as last renewed.
+    leased_until: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

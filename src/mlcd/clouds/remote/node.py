@@ -21,9 +21,8 @@ from mlcd.errors import CloudError, MlcdError
 
 LISTEN_SECONDS = 0.4
 RETRY_SECONDS = 0.3
-REACH_SECONDS = (
-    900.0  # a machine that has not answered once by then is out of reach; until then it may be booting
-)
+# A machine that has not answered once by then is out of reach; until then it may be booting.
+REACH_SECONDS = 900.0
 SLOWEST_BYTES_PER_SECOND = 1e6  # between machines of one cloud
 
 

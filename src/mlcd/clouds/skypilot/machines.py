@@ -70,9 +70,8 @@ class SkyMachines(PlainMachines):
         if not found:
             return []
         record = found[0]
-        since = max(
-            float(record["launched_at"] or time.time()), self._asked_at
-        )  # SkyPilot counts whole seconds
+        # SkyPilot counts whole seconds.
+        since = max(float(record["launched_at"] or time.time()), self._asked_at)
         if record["status"] != sky.ClusterStatus.UP:
             return [Machine(name, "", "", since, details={"cluster": name})]
         return [

@@ -31,9 +31,8 @@ class TaskLife(ABC, Generic[SpecKind, StateKind]):
     """
 
     files_kind: ClassVar[type[Any]]
-    users_errors: ClassVar[tuple[type[MlcdError], ...]] = (
-        UserError,
-    )  # that the user must do something about
+    # That the user must do something about.
+    users_errors: ClassVar[tuple[type[MlcdError], ...]] = (UserError,)
     guarded: ClassVar[bool] = False  # whether a process that outlives the runner shall call `end_orphans`
 
     def __init__(self, files: Files[SpecKind, StateKind], spec: SpecKind, secrets: Mapping[str, str]) -> None:

@@ -46,17 +46,17 @@ class Programs:
         self.log = log
         self._processors = processors  # all that they may use; empty: any
         self._running: list[subprocess.Popen[bytes]] = []
-        self._serving: set[int] = set()  # the pids of those that only serve
+        self.serving: set[int] = set()  # those of the processes that only serve, and are not waited for
 
     def start(self, programs: Sequence[Program]) -> None:
         """Start these in the place of those before."""
         self._running = [self._spawn(program) for program in programs]
         pairs = zip(self._running, programs)  # noqa: B905  # Python 3.9
-        self._serving = {process.pid for process, program in pairs if program.serves}
+        self.serving = {process.pid for process, program in pairs if program.serves}
 
     def worked(self) -> bool:
         """Whether all that work have ended well; where all only serve, there is nobody to wait for."""
-        return all(process.poll() == 0 for process in self._running if process.pid not in self._serving)
+        return all(process.poll() == 0 for process in self._running if process.pid not in self.serving)
 
     def exit_code(self) -> int | None:
         """0 where all that work have ended well, else the first code that is not 0, else None."""
@@ -68,14 +68,14 @@ class Programs:
 
     def codes(self) -> list[int | None]:
         """Exit codes as shells show them; only of those that work, where these have ended well."""
-        some = [process for process in self._running if process.pid not in self._serving]
+        some = [process for process in self._running if process.pid not in self.serving]
         counted = some if some and self.worked() else self._running
         return [shown(process.poll()) for process in counted]
 
     @property
     def in_order(self) -> bool:
         """Whether those that work had the time to finish what they were writing: no signal ended them."""
-        codes = [process.poll() for process in self._running if process.pid not in self._serving]
+        codes = [process.poll() for process in self._running if process.pid not in self.serving]
         return all(code is not None and 0 <= code < SIGNALLED for code in codes)
 
     @property
@@ -91,12 +91,7 @@ class Programs:
     @property
     def working(self) -> set[int]:
         """Those of them that are waited for."""
-        return self.roots - self._serving
-
-    @property
-    def serving(self) -> set[int]:
-        """Those of them that are not."""
-        return self._serving
+        return self.roots - self.serving
 
     def family(self, everyone: list[Seen] | None = None) -> list[Seen]:
         """All processes of this node that still run."""

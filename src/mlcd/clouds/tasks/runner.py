@@ -72,9 +72,8 @@ def _look_after(life: Any, root: Path, secrets: dict[str, str]) -> None:
         return
     try:
         task = life(files, spec, secrets or files.read_secrets())
-    except (
-        Exception
-    ) as error:  # whatever it is: a runner that cannot begin must not be started again for ever
+    except Exception as error:
+        # Whatever it is: a runner that cannot begin must not be started again for ever.
         files.give_up(f"its task runner could not begin: {error}")
         raise
     task.run()

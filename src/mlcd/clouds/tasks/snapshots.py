@@ -38,9 +38,8 @@ SHORT_LOOK_SECONDS = 0.1
 NEVER_AT_REST_SECONDS = 10.0
 # A file may be kept open for good, a journal or a table of metrics: one that was not written to for a while is finished.
 OPEN_SECONDS = 30.0
-NEVER_FINISHED_SECONDS = (
-    120.0  # then the folder is committed as it is: a doubtful checkpoint is better than none
-)
+# Then the folder is committed as it is: a doubtful checkpoint is better than none.
+NEVER_FINISHED_SECONDS = 120.0
 COUNT_SECONDS = 3.0  # that the program may take to tell how much it had trained when it saved
 
 
@@ -68,10 +67,8 @@ class Snapshots:
         self._committed: Signature = signature(self._folder)
         self._left_out: set[str] = set()  # that were told of
         self._held: frozenset[str] = frozenset()  # open when the last checkpoint was committed, as logs are
-        self._seen: tuple[Signature, bool] = (
-            self._committed,
-            True,
-        )  # at the last look; whether it was finished
+        # At the last look; whether it was finished.
+        self._seen: tuple[Signature, bool] = (self._committed, True)
         self._next_look = 0.0
         self._restless_since: float | None = None
         self._copying: threading.Thread | None = None
@@ -95,9 +92,8 @@ class Snapshots:
 
     def _look(self) -> None:
         files = self._signature()
-        trained = self._trained_at(
-            changed_at(files)
-        )  # asked each time: a log's lines get their time when they are read
+        # Asked each time: a log's lines get their time when they are read.
+        trained = self._trained_at(changed_at(files))
         if files == self._committed:
             self._restless_since = None
             return

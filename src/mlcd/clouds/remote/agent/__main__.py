@@ -25,9 +25,8 @@ def start(root: Path, spec: dict[str, Any]) -> None:
         return
     if (control / "state.json").exists():
         return
-    from mlcd.clouds.remote.agent.life import (
-        Agent,
-    )  # before the fork: what cannot be imported is told at once
+    # Before the fork: what cannot be imported is told at once.
+    from mlcd.clouds.remote.agent.life import Agent
 
     if os.fork():
         return

@@ -12,17 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_DIRECT = urllib.request.build_opener(
-    urllib.request.ProxyHandler({})
-)  # no proxy knows this machine's metadata
+# No proxy knows this machine's metadata.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 NOTICE_SECONDS = 2.0
 LEAVING = "leaving"  # a file beside the lease, which whoever holds the machine makes when it has to go
 TAKEN = "taken"  # how a program ends then
 FULL_BYTES = 1 << 20  # a disk with less room than that is full
 FULL_SECONDS = 5.0  # and stays so: what a program computes from then on could not be saved
-NOTICE_GRACE_SECONDS = (
-    90.0  # of the two minutes that a notice leaves, the rest is for bringing the checkpoint home
-)
+# Of the two minutes that a notice leaves, the rest is for bringing the checkpoint home.
+NOTICE_GRACE_SECONDS = 90.0
 
 
 class Ended(Exception):
@@ -112,7 +110,7 @@ def read_notice(url: str) -> str:
 def _ask(url: str, method: str, headers: dict[str, str]) -> str:
     request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310  # the metadata's own address
     try:
-        with _DIRECT.open(request, timeout=2.0) as answer:
+        with DIRECT.open(request, timeout=2.0) as answer:
             return str(answer.read().decode())
     except urllib.error.HTTPError:  # 404: there is no notice
         return ""

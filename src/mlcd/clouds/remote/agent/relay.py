@@ -21,7 +21,8 @@ from pathlib import Path
 from socketserver import ThreadingMixIn
 from typing import Any
 
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+from mlcd.clouds.remote.agent.limits import DIRECT
+
 _AGAIN_SECONDS = 0.2
 _END_BYTES = 1024  # of zeros, at the end of every archive
 
@@ -98,7 +99,7 @@ def _open(url: str, seconds: float) -> Any:
     until = time.monotonic() + seconds
     while True:
         try:
-            return _DIRECT.open(url, timeout=30)
+            return DIRECT.open(url, timeout=30)
         except urllib.error.HTTPError:
             raise
         except OSError:
