@@ -11,10 +11,10 @@ from mlcd.clouds.remote.ends import without_the_gone
 from mlcd.clouds.remote.files import Spec, State, TaskFiles
 from mlcd.clouds.remote.warm_pool import unclaimed
 from mlcd.clouds.tasks.cloud import RunnerCloud
-from mlcd.clouds.tasks.files import Files, working_folder
+from mlcd.clouds.tasks.files import Files
 from mlcd.clouds.tasks.outcome import raise_refusal
 from mlcd.core.machines import Deployment
-from mlcd.core.task import Handle, Owned, Task, TaskStatus
+from mlcd.core.task import Handle, Owned, Task
 
 LAUNCH_SECONDS = 3.0  # to wait for the provider's answer; after that it shows in the status
 
@@ -93,10 +93,7 @@ class RemoteCloud(RunnerCloud[Spec, State]):
         others = [machine for machine in left if machine.id not in state.warm]
         machines.release([*others, *unclaimed(self.home, spec.task.job_id, waiting, handle)])
 
-    def _status_of(self, files: Files[Spec, State], spec: Spec, state: State) -> TaskStatus:
-        billed, now = state, state.ended_at
-        if now is None:
-            billed, now = without_the_gone(state, self.clock.now(), spec.task.grace_seconds)
-        charges = self.charges(spec, billed, now) if state.started_at is not None else ()
-        folder = working_folder(spec.task, files)
-        return self._status_reader.read(spec, folder, state, charges, state.clock_ahead)
+    def _billed(self, spec: Spec, state: State) -> tuple[State, float]:
+        if state.ended_at is not None:
+            return state, state.ended_at
+        return without_the_gone(state, self.clock.now(), spec.task.grace_seconds)

@@ -25,7 +25,6 @@ class State(RunnerState):
     """With the machines of the task, and what becomes of them."""
 
     machines: tuple[Machine, ...] = ()
-    clock_ahead: float = 0.0  # seconds that the machines' clock is ahead of ours; 0: they agree well enough
     outcome: Outcome | None = None  # the results are here; only the machines are still to be given back
     agents: bool = False  # the program was handed to the machines
     runners: int = 0  # how many have looked after it
@@ -50,7 +49,7 @@ class TaskFiles(Files[Spec, State]):
 
     @property
     def claimed(self) -> Path:
-        """Machines of earlier tasks that this one has taken; see keeping.py."""
+        """Machines of earlier tasks that this one has taken; see warm_pool.py."""
         return self.root / "claimed"
 
     @property

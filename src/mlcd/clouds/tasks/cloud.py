@@ -160,9 +160,12 @@ class RunnerCloud(Generic[SpecKind, StateKind]):
             self._started[files.id] = time.monotonic()
 
     def _status_of(self, files: Files[SpecKind, StateKind], spec: SpecKind, state: StateKind) -> TaskStatus:
-        now = state.ended_at if state.ended_at is not None else self.clock.now()
-        charges = self.charges(spec, state, now) if state.started_at is not None else ()
+        charges = self.charges(spec, *self._billed(spec, state)) if state.started_at is not None else ()
         return self._status_reader.read(spec, working_folder(spec.task, files), state, charges)
+
+    def _billed(self, spec: SpecKind, state: StateKind) -> tuple[StateKind, float]:
+        """What the bill is made of, and up to when."""
+        return state, state.ended_at if state.ended_at is not None else self.clock.now()
 
     def _stop_unknown(self, handle: Handle) -> None:
         """End what a task has that left nothing here."""

@@ -30,17 +30,12 @@ class StatusReader:
         return spec
 
     def read(
-        self,
-        spec: TaskSpec,
-        folder: TaskFolder,
-        state: RunnerState,
-        charges: Sequence[Charge],
-        clock_ahead: float = 0.0,
+        self, spec: TaskSpec, folder: TaskFolder, state: RunnerState, charges: Sequence[Charge]
     ) -> TaskStatus:
-        """The status of the task; clock_ahead: by how many seconds the clock of its machines is ahead of ours."""
+        """The status of the task."""
         return TaskStatus(
             state=state.state,
-            progress=self._progress(spec, folder, state, clock_ahead),
+            progress=self._progress(spec, folder, state),
             charges=tuple(charges) if state.started_at is not None else (),
             started_at=state.started_at,
             setup_at=state.setup_at,
@@ -56,13 +51,11 @@ class StatusReader:
             notes=state.notes,
         )
 
-    def _progress(
-        self, spec: TaskSpec, folder: TaskFolder, state: RunnerState, clock_ahead: float
-    ) -> Progress:
+    def _progress(self, spec: TaskSpec, folder: TaskFolder, state: RunnerState) -> Progress:
         if state.started_at is None:
             return Progress()
-        key = (spec.task.id, state.started_at, clock_ahead)
+        key = (spec.task.id, state.started_at, state.clock_ahead)
         follower = self._followers.get(key)
         if follower is None:
-            follower = self._followers[key] = Follower(spec, folder, state.started_at, clock_ahead)
+            follower = self._followers[key] = Follower(spec, folder, state.started_at, state.clock_ahead)
         return replace(follower.progress(ended=state.state is TaskState.SUCCEEDED), usage=state.usage)
