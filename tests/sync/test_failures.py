@@ -14,22 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlcd.sync import (
-    Group,
-    Servers,
-    StaleWorker,
-    StoreFull,
-    StoreLost,
-    SyncError,
-    SyncTimeout,
-    join,
-    remove_task,
-    start_servers,
-)
+from mlcd.sync import Group, StaleWorker, StoreFull, StoreLost, SyncError, SyncTimeout, join, remove_task
 from mlcd.sync.shm.segment import Segment
 from mlcd.sync.store import SLOTS
 from mlcd.sync.timeouts import really_missing
 from mlcd.sync.valkey.connection import Connection
+from mlcd_functions.valkey_server import Servers, start_servers
 from sync.conftest import run_workers
 
 _FORK = multiprocessing.get_context("fork")

@@ -24,7 +24,6 @@ from mlcd.core.task import Task, TaskKind
 from mlcd.core.view import Finding
 from mlcd.errors import CloudError, NoCapacityError, UserError
 from mlcd.settings import Settings
-from mlcd.sync import open_object_store
 from mlcd_functions import checks
 from mlcd_functions.checks import (
     check_functions,
@@ -35,6 +34,7 @@ from mlcd_functions.checks import (
 from mlcd_functions.cloud import FunctionsCloud
 from mlcd_functions.lambdas import Lambdas, read_answer
 from mlcd_functions.libraries import wheels_for
+from mlcd_functions.objects.base import open_object_store
 from mlcd_functions.offers import memory_of
 from mlcd_functions.package import handler_package
 from mlcd_functions.settings import FunctionsSettings

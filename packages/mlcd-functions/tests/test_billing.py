@@ -12,13 +12,14 @@ import pytest
 from function_tasks import Field, log_of, settings
 from mlcd.core.task import TaskFolder, TaskState
 from mlcd.settings import Settings
-from mlcd.sync import ObjectNotFound, open_object_store
 from mlcd_functions.cloud import FunctionsCloud
 from mlcd_functions.collect import Collector
 from mlcd_functions.counted_objects import PART_BYTES, CountedObjects
 from mlcd_functions.files import Invocation, State, TaskFiles
 from mlcd_functions.invoker import Invoker
 from mlcd_functions.lambdas import Lambdas
+from mlcd_functions.objects.base import open_object_store
+from mlcd_functions.objects.errors import ObjectNotFound
 from mlcd_functions.prices import Prices
 from mlcd_functions.record import Record
 from mlcd_functions.settings import FunctionsSettings

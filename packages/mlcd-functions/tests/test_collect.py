@@ -14,13 +14,14 @@ from mlcd.clouds import received
 from mlcd.clouds.tasks.files import make_folders
 from mlcd.core.task import TaskFolder
 from mlcd.errors import CloudError
-from mlcd.sync import ObjectStore, ObjectTooLarge, open_object_store
 from mlcd.worker import checkpoints as worker
 from mlcd_functions import collect
 from mlcd_functions.collect import Collector, new_reports, newest_shipped, shifted
 from mlcd_functions.files import Invocation, State
 from mlcd_functions.lambdas import read_answer
 from mlcd_functions.messages import Report, read_report, report_key, to_bytes
+from mlcd_functions.objects.base import ObjectStore, open_object_store
+from mlcd_functions.objects.errors import ObjectTooLarge
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from mlcd.sync import open_object_store
 from mlcd_functions import handler
 from mlcd_functions.counted_objects import CountedObjects
 from mlcd_functions.handler import Worker
 from mlcd_functions.messages import CODE, INSTRUCTIONS, Event, Instructions, to_bytes
+from mlcd_functions.objects.base import open_object_store
 from mlcd_functions.workspace import Workspace
 
 

@@ -10,12 +10,12 @@ from mlcd.clouds.tasks.files import make_folders
 from mlcd.clouds.tasks.outcome import COMPLETED, Outcome
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.task import EndCause, Refusal, Task, TaskFolder, TaskKind, TaskState
-from mlcd.sync import open_object_store
 from mlcd_functions.collect import Collector, restarted, shifted
 from mlcd_functions.counted_objects import CountedObjects
 from mlcd_functions.files import Invocation, Spec, State
 from mlcd_functions.lambdas import Answer
 from mlcd_functions.messages import Event, Report, read_report, report_key
+from mlcd_functions.objects.base import open_object_store
 from mlcd_functions.outcomes import Restart, Situation, Wait, decide
 from mlcd_functions.reporter import Reporter
 from mlcd_functions.reports import with_answer, with_report

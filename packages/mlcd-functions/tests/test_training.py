@@ -25,11 +25,11 @@ from mlcd.clouds.tasks.processes import marked, seen
 from mlcd.core.serial import to_json
 from mlcd.core.task import Task, TaskState
 from mlcd.errors import CloudError
-from mlcd.sync import start_servers
 from mlcd.sync.valkey.connection import Connection
 from mlcd.worker.checkpoints import complete_checkpoints, newest_intact
 from mlcd_functions.files import Spec, TaskFiles
 from mlcd_functions.settings import FunctionsSettings
+from mlcd_functions.valkey_server import start_servers
 
 PROGRAM = Path(__file__).with_name("numpy_program.py")
 

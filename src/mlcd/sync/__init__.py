@@ -1,7 +1,6 @@
 """Workers that cannot reach each other train together through stores: hybrid storage and hierarchical synchronisation.
 
-It runs inside the training process on a function (NumPy needed; obstore, torch and a Valkey server only where asked for)
-and follows sections 3.3 and 4.3 of the SMLT paper.
+It runs inside the training process on a function (NumPy needed; torch only where asked for) and follows sections 3.3 and 4.3 of the SMLT paper.
 
 Gradients, through a parameter store that only lives while training does:
 
@@ -14,21 +13,10 @@ Gradients, through a parameter store that only lives while training does:
 A torch program needs no change: with MLCD_SYNC_URL in its environment (and the bundle of mlcd.worker in its PYTHONPATH),
 init_process_group() uses these stores whatever backend it names. See mlcd.sync.pytorch.
 
-The stores:
+What is left of stores:
 
-    with start_servers(count=2, address="127.0.0.1", memory_mb=512) as servers:
-        servers.url                            "redis://:…@127.0.0.1:41234,redis://:…@127.0.0.1:41235"; ends with its owner
     remove_segments("NAME")                    what killed workers left of shm://NAME; no error where there is nothing
     remove_task("redis://…", "TASK")           what a task left on servers that it shares with others
-
-Code, data and checkpoints, through an object store:
-
-    objects = open_object_store("file:///folder")   or "s3://bucket/prefix", its endpoint and keys from AWS_*
-    objects.get(key) → bytes                   ObjectNotFound where there is none
-    objects.put(key, data, if_absent=True)     ObjectExists where there is one; without if_absent it is replaced
-    objects.get_version(key) → (bytes, version)   objects.put(key, data, if_version=version)   ObjectExists where it has changed
-    objects.keys(prefix) → sorted list         objects.exists(key)   objects.delete(key)   no error where there is none
-    objects.upload(path, key)                  objects.download(key, path)   whole files, without reading them into memory
 
 What the function task runner sets for each worker:
 
@@ -47,54 +35,24 @@ SyncError
 ├── SyncTimeout                ranks: who is missing
 ├── StaleWorker                a newer generation has begun: this process is to end
 ├── StoreLost                  the parameter store cannot be reached, or was restarted
-├── StoreFull                  the parameter store is out of memory
-└── ObjectError                the object store could not do what was asked
-    ├── ObjectNotFound
-    ├── ObjectExists           put(if_absent=True) or put(if_version=…) came too late
-    ├── ObjectRefused          no permission, or read-only
-    ├── ObjectTooLarge           it has more bytes than were asked for
-    └── ObjectStoreUnavailable   still failing after the retries
+└── StoreFull                  the parameter store is out of memory
 """
 
 from __future__ import annotations
 
-from mlcd.sync.errors import (
-    ObjectError,
-    ObjectExists,
-    ObjectNotFound,
-    ObjectRefused,
-    ObjectStoreUnavailable,
-    ObjectTooLarge,
-    StaleWorker,
-    StoreFull,
-    StoreLost,
-    SyncError,
-    SyncTimeout,
-)
+from mlcd.sync.errors import StaleWorker, StoreFull, StoreLost, SyncError, SyncTimeout
 from mlcd.sync.group import Group, join
-from mlcd.sync.objects.base import ObjectStore, open_object_store
 from mlcd.sync.shm.store import remove_segments
 from mlcd.sync.valkey.keys import remove_task
-from mlcd.sync.valkey.server import Servers, start_servers
 
 __all__ = [
     "Group",
-    "ObjectError",
-    "ObjectExists",
-    "ObjectNotFound",
-    "ObjectRefused",
-    "ObjectStore",
-    "ObjectStoreUnavailable",
-    "ObjectTooLarge",
-    "Servers",
     "StaleWorker",
     "StoreFull",
     "StoreLost",
     "SyncError",
     "SyncTimeout",
     "join",
-    "open_object_store",
     "remove_segments",
     "remove_task",
-    "start_servers",
 ]

@@ -52,30 +52,3 @@ class StoreLost(SignedError):
 
 class StoreFull(SignedError):
     """The parameter store is out of memory."""
-
-
-class ObjectError(SyncError):
-    """The object store could not do what was asked."""
-
-
-class ObjectNotFound(ObjectError):
-    """There is no object of that key."""
-
-
-class ObjectExists(ObjectError):
-    """Somebody else has written the object first."""
-
-
-class ObjectRefused(ObjectError):
-    """Reading or writing is not allowed: the settings or the permissions are wrong, and a retry does not help."""
-
-
-class ObjectTooLarge(ObjectError):
-    """The object has more bytes than allowed."""
-
-    def __init__(self, key: str, size: int, most: int) -> None:
-        super().__init__(f"The object '{key}' has {size:,} bytes; at most {most:,} are allowed.")
-
-
-class ObjectStoreUnavailable(ObjectError):
-    """The object store still fails after several retries."""

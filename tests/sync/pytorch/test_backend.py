@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from mlcd.errors import UserError
-from mlcd.sync import Servers, join
+from mlcd.sync import join
+from mlcd_functions.valkey_server import Servers
 from worker.programs import finish, start
 
 torch = pytest.importorskip("torch")

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlcd.sync import Group, Servers
+from mlcd.sync import Group
+from mlcd_functions.valkey_server import Servers
 from sync.conftest import run_workers
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")

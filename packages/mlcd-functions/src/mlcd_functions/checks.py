@@ -15,14 +15,15 @@ from typing import Any
 
 from mlcd.core.view import Finding
 from mlcd.errors import CloudError, MlcdError, UserError
-from mlcd.sync import open_object_store, start_servers
 from mlcd_functions.lambdas import PREFIX, Lambdas, translated
 from mlcd_functions.libraries import python_of
+from mlcd_functions.objects.base import open_object_store
 from mlcd_functions.offers import LARGEST_MB
 from mlcd_functions.service import isolation
 from mlcd_functions.service.starting import ServiceSettings, service_url
 from mlcd_functions.settings import FunctionsSettings
 from mlcd_functions.stores import objects_url
+from mlcd_functions.valkey_server import start_servers
 
 INSTALL = "pip install 'mlcd[functions]'"
 POLICY = "docs/how-to/functions.md has the policy to attach."

@@ -14,10 +14,11 @@ from typing import Any
 from mlcd.clouds.checkpoints import is_here, prune
 from mlcd.clouds.received import MOST_NAMES, inside, is_checkpoint, room
 from mlcd.core.task import TaskFolder
-from mlcd.sync import ObjectNotFound, ObjectStore, ObjectTooLarge
 from mlcd.worker import checkpoints
 from mlcd_functions.files import Count, Invocation, State
 from mlcd_functions.messages import NO_REPORT, Report, read_report, report_key
+from mlcd_functions.objects.base import ObjectStore
+from mlcd_functions.objects.errors import ObjectNotFound, ObjectTooLarge
 from mlcd_functions.workspace import fetch_checkpoint
 
 _MOST_REPORTS = 50  # of one function in one go

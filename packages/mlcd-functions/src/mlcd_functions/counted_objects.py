@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlcd.sync import ObjectStore
+from mlcd_functions.objects.base import ObjectStore
 
 PART_BYTES = 5 << 20  # of a larger object, which goes up in parts
 

@@ -23,10 +23,11 @@ from mlcd.clouds.tasks.meter import NodeMeter
 from mlcd.clouds.tasks.node import follow
 from mlcd.clouds.tasks.programs import Program
 from mlcd.core.progress import NodeUsage
-from mlcd.sync import ObjectError, ObjectNotFound, open_object_store
 from mlcd.worker import checkpoints
 from mlcd_functions.counted_objects import CountedObjects
 from mlcd_functions.messages import INSTRUCTIONS, Event, Instructions, read_event, read_instructions
+from mlcd_functions.objects.base import open_object_store
+from mlcd_functions.objects.errors import ObjectError, ObjectNotFound
 from mlcd_functions.program import FunctionProgram
 from mlcd_functions.reporter import Reporter
 from mlcd_functions.workspace import Workspace, open_workspace, ship_checkpoint

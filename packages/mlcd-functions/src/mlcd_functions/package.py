@@ -32,6 +32,7 @@ _FUNCTIONS = (
     "messages.py",
     "program.py",
     "workspace.py",
+    "objects/*.py",
 )
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same content gives the same bytes
 

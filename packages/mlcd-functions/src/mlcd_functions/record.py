@@ -9,12 +9,12 @@ from typing import Any
 
 from mlcd.clouds.checkpoints import newest_complete
 from mlcd.clouds.tasks.recorder import Recorder
-from mlcd.sync import ObjectError
 from mlcd_functions.collect import Collector, new_reports, newest_shipped
 from mlcd_functions.counted_objects import CountedObjects
 from mlcd_functions.files import Invocation, State, TaskFiles
 from mlcd_functions.invoker import Invoker
 from mlcd_functions.messages import WRITABLE
+from mlcd_functions.objects.errors import ObjectError
 from mlcd_functions.reports import with_answer, with_report
 from mlcd_functions.workspace import ship_checkpoint
 
@@ -37,6 +37,7 @@ class Record(Recorder[State]):
         self._lost_seconds = lost_seconds
         self._read_seconds = read_seconds  # between two looks for reports; 0: whenever asked
         self._read_at = float("-inf")
+        self.looked_at = 0.0  # for reports; whoever had given a sign of life by then is not lost
         self._counted = (0, 0)  # of our own requests: in the state
         self._away_since: float | None = None  # the object store
         self.away_why = ""
@@ -63,7 +64,7 @@ class Record(Recorder[State]):
         for invocation_id, answer in answers:
             self.state = with_answer(self.state, invocation_id, answer, self.replaced)
         if answers or time.monotonic() - self._read_at >= self._read_seconds:
-            self._read_at = time.monotonic()
+            self._read_at, self.looked_at = time.monotonic(), time.time()
             self._read_reports()
 
     def _read_reports(self) -> None:
@@ -84,7 +85,7 @@ class Record(Recorder[State]):
 
     def _try_writing(self) -> None:
         """A store that can be read and not written to keeps every function silent: none of them is lost."""
-        oldest = time.time() - self._lost_seconds
+        oldest = self.looked_at - self._lost_seconds
         silent = any(
             not invocation.ended and invocation.reported_at < oldest for invocation in self.state.latest
         )

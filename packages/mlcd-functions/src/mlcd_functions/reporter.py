@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.core.progress import NodeUsage
-from mlcd.sync import ObjectError, ObjectRefused
 from mlcd_functions.counted_objects import CountedObjects
 from mlcd_functions.messages import Event, Report, report_key, to_bytes
+from mlcd_functions.objects.errors import ObjectError, ObjectRefused
 
 _MOST_BYTES = 1 << 20  # of a log in one report; the rest comes with the next
 

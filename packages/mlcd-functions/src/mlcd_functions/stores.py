@@ -7,9 +7,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mlcd.errors import CloudError
-from mlcd.sync import ObjectError, Servers, SyncError, open_object_store, remove_task, start_servers
+from mlcd.sync import SyncError, remove_task
 from mlcd_functions.messages import WRITABLE
+from mlcd_functions.objects.base import open_object_store
+from mlcd_functions.objects.errors import ObjectError
 from mlcd_functions.settings import FunctionsSettings
+from mlcd_functions.valkey_server import Servers, start_servers
 
 
 def objects_url(settings: FunctionsSettings, home: Path, task_id: str) -> str:

@@ -25,13 +25,14 @@ from mlcd.clouds.tasks.processes import birth
 from mlcd.clouds.tasks.watch import Watch
 from mlcd.core.task import EndCause, TaskState
 from mlcd.errors import CloudError, MlcdError, UserError
-from mlcd.sync import ObjectError, ObjectRefused, open_object_store
 from mlcd_functions.collect import Collector, newest_shipped, restarted
 from mlcd_functions.counted_objects import CountedObjects
 from mlcd_functions.files import Invocation, Spec, State, TaskFiles
 from mlcd_functions.invoker import Invoker
 from mlcd_functions.lambdas import Lambdas, function_name
 from mlcd_functions.messages import INSTRUCTIONS, Event, Instructions, to_bytes
+from mlcd_functions.objects.base import open_object_store
+from mlcd_functions.objects.errors import ObjectError, ObjectRefused
 from mlcd_functions.offers import memory_of
 from mlcd_functions.outcomes import Restart, Situation, Wait, decide
 from mlcd_functions.ranks import event_for, tick_seconds
@@ -140,7 +141,7 @@ class FunctionTask(TaskLife[Spec, State]):
         return decide(
             Situation(
                 invocations=self._record.state.latest,
-                now=time.time(),
+                now=self._record.looked_at,
                 memory_mb=self._memory_mb,
                 lost_seconds=self._settings.lost_seconds,
                 log=self._folder.log,

@@ -11,8 +11,8 @@ from pathlib import Path
 from mlcd.clouds.tasks.copies import copy_workdir, mount
 from mlcd.core.task import Task
 from mlcd.errors import UserError
-from mlcd.sync import ObjectStore
 from mlcd_functions.messages import CODE
+from mlcd_functions.objects.base import ObjectStore
 
 
 def upload_code(

@@ -16,11 +16,12 @@ from mlcd.clouds.checkpoints import downloaded, put_in_place
 from mlcd.clouds.tasks.copies import Signatures, signatures
 from mlcd.clouds.tasks.environment import node_environment
 from mlcd.clouds.tasks.node import NodePrograms
-from mlcd.sync import ObjectNotFound, ObjectStore, ObjectTooLarge
 from mlcd.worker import checkpoints
 from mlcd.worker.bundle import write_bundle
 from mlcd.worker.trees import files_inside
 from mlcd_functions.messages import CODE, Event, checkpoint_key
+from mlcd_functions.objects.base import ObjectStore
+from mlcd_functions.objects.errors import ObjectNotFound, ObjectTooLarge
 
 _RUNTIME_ONLY = ("AWS_LAMBDA_RUNTIME_API", "_HANDLER", "PYTHONPATH")
 

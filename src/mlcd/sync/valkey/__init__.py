@@ -6,5 +6,4 @@ connection   Connection waits for each reply; Pipeline sends and receives withou
 selector     all pipelines of a worker, moved by the thread that waits
 commands     commands in the protocol of Redis
 keys         the names of keys, and how a task's keys are removed
-server       start_servers(): servers that end with the process that started them
 """

@@ -47,11 +47,11 @@ def open_object_store(url: str) -> ObjectStore:
     """The store of a URL: file:///folder or s3://bucket/prefix, whose endpoint and keys are in AWS_* as everywhere."""
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.path:
-        from mlcd.sync.objects.local import LocalObjects
+        from mlcd_functions.objects.local import LocalObjects
 
         return LocalObjects(Path(unquote(parts.path)))
     if parts.scheme == "s3" and parts.netloc:
-        from mlcd.sync.objects.s3 import S3Objects
+        from mlcd_functions.objects.s3 import S3Objects
 
         return S3Objects(url)
     raise UserError(f"'{url}' is not an object store.", "Use file:///FOLDER or s3://BUCKET/PREFIX.")

@@ -9,17 +9,16 @@ from pathlib import Path
 import pytest
 
 from mlcd.errors import UserError
-from mlcd.sync import (
+from mlcd_functions.objects.base import ObjectStore, open_object_store
+from mlcd_functions.objects.errors import (
     ObjectError,
     ObjectExists,
     ObjectNotFound,
     ObjectRefused,
-    ObjectStore,
     ObjectStoreUnavailable,
     ObjectTooLarge,
-    open_object_store,
 )
-from mlcd.sync.objects.s3 import S3Objects
+from mlcd_functions.objects.s3 import S3Objects
 
 boto3 = pytest.importorskip("boto3")
 moto = pytest.importorskip("moto.server")

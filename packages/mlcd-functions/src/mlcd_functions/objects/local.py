@@ -15,8 +15,14 @@ from pathlib import Path
 from typing import IO
 
 from mlcd.errors import UserError
-from mlcd.sync.errors import ObjectError, ObjectExists, ObjectNotFound, ObjectRefused, ObjectTooLarge
 from mlcd.worker.trees import files_inside, is_file_inside
+from mlcd_functions.objects.errors import (
+    ObjectError,
+    ObjectExists,
+    ObjectNotFound,
+    ObjectRefused,
+    ObjectTooLarge,
+)
 
 _OWN = ".mlcd"  # drafts and the lock: no keys
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)

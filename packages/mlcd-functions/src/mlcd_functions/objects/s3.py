@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from mlcd.errors import MissingExtraError
-from mlcd.sync import errors
+from mlcd_functions.objects import errors
 
 try:
     import obstore

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from mlcd.sync import StoreLost, start_servers
+from mlcd.sync import StoreLost
 from mlcd.sync.store import as_bytes
 from mlcd.sync.valkey.connection import Connection, Pipeline
 from mlcd.sync.valkey.selector import PipelineSelector
+from mlcd_functions.valkey_server import start_servers
 
 
 def test_servers_have_a_password_a_limit_and_no_disk() -> None:
@@ -41,7 +42,7 @@ def test_servers_have_a_password_a_limit_and_no_disk() -> None:
 def test_servers_end_when_their_owner_is_killed() -> None:
     program = """
 import sys, threading, time
-from mlcd.sync import start_servers
+from mlcd_functions.valkey_server import start_servers
 kept = []
 thread = threading.Thread(target=lambda: kept.append(start_servers()))  # a thread that ends does not take them along
 thread.start(); thread.join(); time.sleep(0.3)
