@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.remote.base import Machine, Notes, Ran, Reach
+from mlcd.clouds.remote.base import CommandResult, Machine, Notes, Reach
 from mlcd.clouds.remote.cloud import RemoteCloud
 from mlcd.clouds.remote.files import Spec, State
 from mlcd.clouds.remote.ssh import SshReach, make_key
@@ -136,7 +136,7 @@ class _Gated(SshReach):
         super().__init__(*way)
         self._wait_at = wait_at
 
-    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> Ran:
+    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
         if "remote.agent start" in command and not self.base.endswith("m-1"):
             self._wait_at("start_gate")
         return super().run(command, stdin, seconds)

@@ -22,9 +22,9 @@ from typing import Any
 
 import boto3
 
+from mlcd.clouds.remote.archives import Archive, make_archives
 from mlcd.clouds.remote.base import Machine, UnreachableError
 from mlcd.clouds.remote.node import RemoteNode
-from mlcd.clouds.remote.parcels import Parcel, make_parcels
 from mlcd.clouds.remote.ssh import SshReach, make_key
 from mlcd.clouds.remote.upload import Upload
 from mlcd.core.task import Task, TaskFolder, TaskKind
@@ -49,25 +49,25 @@ def main() -> None:
         emulation = emulation_named("delivery", Path(folder) / "emulate")
         try:
             state = up(emulation, EmulationOptions(owner=os.getpid()))
-            parcels = packed(Path(folder), given.mib)
+            archives = packed(Path(folder), given.mib)
             slow_down(emulation, given.home_mbit)
             print("| hosts | from home to each, s | passed on by the first, s |\n|---|---|---|")
             for count in given.hosts:
                 with machines(state, Path(folder), given.type, count) as nodes:
                     print(
-                        f"| {count} | {to_each(nodes, parcels):.1f} | {passed_on(nodes, parcels):.1f} |",
+                        f"| {count} | {to_each(nodes, archives):.1f} | {passed_on(nodes, archives):.1f} |",
                         flush=True,
                     )
         finally:
             down(emulation)
 
 
-def packed(folder: Path, mib: int) -> list[Parcel]:
+def packed(folder: Path, mib: int) -> list[Archive]:
     """What a task with that much data is sent."""
     (folder / "code").mkdir()
     (folder / "code" / "data").write_bytes(os.urandom(mib << 20))
     task = Task("t", "j", TaskKind.TRAINING, "command", "true", workdir=str(folder / "code"))
-    return make_parcels(task, folder / "none", folder / "none", folder / "drafts")
+    return make_archives(task, folder / "none", folder / "none", folder / "drafts")
 
 
 def slow_down(emulation: Emulation, mbit: int) -> None:
@@ -110,14 +110,14 @@ def node(rank: int, one: dict[str, Any], folder: Path) -> RemoteNode:
     return found
 
 
-def to_each(nodes: list[RemoteNode], parcels: list[Parcel]) -> float:
+def to_each(nodes: list[RemoteNode], archives: list[Archive]) -> float:
     """All of it from home to every host, side by side."""
-    return took(lambda: side_by_side(lambda node: node.send(parcels), nodes))
+    return took(lambda: side_by_side(lambda node: node.send(archives), nodes))
 
 
-def passed_on(nodes: list[RemoteNode], parcels: list[Parcel]) -> float:
+def passed_on(nodes: list[RemoteNode], archives: list[Archive]) -> float:
     """As tasks are sent."""
-    delivery = Upload(parcels, nodes, sys.executable)
+    delivery = Upload(archives, nodes, sys.executable)
     return took(lambda: [side_by_side(act, nodes) for act in (delivery.send, delivery.relay)])
 
 

@@ -1,6 +1,6 @@
 """What every client of mlcd can do: `mlcd.Client` on this computer, `mlcd.RemoteClient` on a server.
 
-The command line is written against this protocol. `mlcd.testing.ClientContract` holds each client to it.
+The command line is written against this protocol. One contract test holds each client to it.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ from inspect import signature
 
 import pytest
 
+from client_contract import ClientContract
 from mlcd.api import Client
 from mlcd.client import ClientProtocol
 from mlcd.clouds.local.settings import LocalSettings
 from mlcd.remote import RemoteClient
 from mlcd.settings import Settings
-from mlcd.testing import ClientContract
 
 SERVER_ONLY = {  # what a server needs of the client of its own process
     "drive",

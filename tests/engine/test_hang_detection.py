@@ -22,7 +22,7 @@ from mlcd.core.view import JobView
 from mlcd.engine.context import JobContext
 from mlcd.engine.control import controlling
 from mlcd.engine.hang_detection import (
-    SignsOfLife,
+    ActivityTracker,
     hang_limit,
     is_hung,
     longest_pause,
@@ -103,7 +103,7 @@ def test_the_start_and_the_end_of_the_work_get_longer() -> None:
 
 
 def test_a_new_line_in_the_log_is_a_sign_of_life() -> None:
-    signs = SignsOfLife(now=100.0)
+    signs = ActivityTracker(now=100.0)
     assert signs.silent_seconds(at(6), 110.0) == 0.0
     assert signs.silent_seconds(at(6), 150.0) == 40.0
     assert signs.silent_seconds(at(6, log="validating 1/10"), 160.0) == 0.0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mlcd.api import Client
-from mlcd.core.notices import EVERY_OCCASION, Channel, Occasion, Recipient
+from mlcd.core.notices import EVERY_OCCASION, Channel, NotificationEvent, Recipient
 from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
 from mlcd.errors import UserError
@@ -123,7 +123,7 @@ def test_those_of_the_settings_and_of_the_job_are_told_with_their_secrets_filled
     found = list(targets_of(settings, made, {"URL": "https://b.example/s3cret", "KEY": "mine"}))
     assert all(isinstance(each, Target) for each in found)
     first, second, third = (each for each in found if isinstance(each, Target))
-    assert first.occasions == (Occasion.FINISHED, Occasion.FAILED)
+    assert first.occasions == (NotificationEvent.FINISHED, NotificationEvent.FAILED)
     assert (first.signing_key, first.anywhere) == ("k", True)
     assert (second.address, second.name) == ("https://b.example/s3cret", "slack b.example (on_event 1)")
     assert (third.signing_key, third.anywhere) == ("mine", False)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiosmtpd.controller import Controller
 
-from mlcd.core.notices import EVERY_OCCASION, Channel, Occasion
+from mlcd.core.notices import EVERY_OCCASION, Channel, NotificationEvent
 from mlcd.core.run import JobState
 from mlcd.errors import UserError
 from mlcd.notify.addresses import is_public, post, refuse_plainly_private
@@ -26,7 +26,7 @@ from stories import SUBMITTED, record
 
 SETTINGS = NotifySettings(timeout_seconds=2.0, smtp_security="none")
 MESSAGE = Message(
-    Occurrence(Occasion.FINISHED, "1.0", "char-rnn is done <!channel>"),
+    Occurrence(NotificationEvent.FINISHED, "1.0", "char-rnn is done <!channel>"),
     record(JobState.SUCCEEDED, ended_at=SUBMITTED + 60, owner="ann"),
     None,
     1.25,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from client_contract import ClientContract
 from mlcd.core.view import IncompleteSweepError
 from mlcd.remote import RemoteClient
-from mlcd.testing import ClientContract
 from web.conftest import open_server as open_server
 from web.servers import Server, served
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import stories
 from mlcd.core.study import Belief
 from mlcd.core.view import JobStory
-from mlcd.reporting.explain import Passage, explain
+from mlcd.reporting.explain import Paragraph, explain
 
 
 def passage(story: JobStory, title: str) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def test_a_choice_that_nothing_beats_says_so() -> None:
 
 def test_without_a_plan_the_state_is_told() -> None:
     (only,) = explain(JobStory(stories.searching()))
-    assert isinstance(only, Passage)
+    assert isinstance(only, Paragraph)
     assert only.sentences[0] == "State of the job: searching."
     assert "3 deployments were tried" in only.sentences[1]
 

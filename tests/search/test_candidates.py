@@ -7,7 +7,7 @@ import pytest
 
 from mlcd.core.goal import Aim
 from mlcd.search.candidates import affordable, first_of_each_type, goal_cost_of_probes, left_after_probe
-from mlcd.search.limits import Room
+from mlcd.search.limits import ProbeLimit
 from mlcd.search.table import study_view
 from search_worlds import deployment, measured, study_of
 
@@ -22,7 +22,7 @@ TRIAL = measured(SPACE[0], 100.0)
 
 def test_columns_admit_what_the_room_admits() -> None:
     study = study_of(space=SPACE)
-    room = Room(seconds=800.0, usd=3.0)
+    room = ProbeLimit(seconds=800.0, usd=3.0)
     assert list(affordable(study_view(study), room)) == [room.admits(study, d) for d in SPACE]
 
 

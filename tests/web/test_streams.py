@@ -9,7 +9,7 @@ import pytest
 
 from mlcd.errors import StoreError
 from mlcd.web import streams
-from mlcd.web.streams import Hub, News, Piece
+from mlcd.web.streams import Hub, Piece, Update
 
 
 class Growing:
@@ -20,12 +20,12 @@ class Growing:
         self.most = most
         self.known = 3
 
-    def __call__(self, after: int) -> News:
+    def __call__(self, after: int) -> Update:
         self.asked.append(after)
         if after == self.known and self.known < self.most:
             self.known += 1
         pieces = [Piece(n - 1, n, b"id: %d\n\n" % n) for n in range(after + 1, self.known + 1)]
-        return News(pieces, b"view %d\n\n" % self.known, over=self.known == self.most)
+        return Update(pieces, b"view %d\n\n" % self.known, over=self.known == self.most)
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ def test_a_database_that_is_away_for_a_moment_ends_no_stream() -> None:
         source = Growing(6)
         fails = iter([False, True, True] + [False] * 1000)
 
-        def shaky(after: int) -> News:
+        def shaky(after: int) -> Update:
             if next(fails):
                 raise StoreError("gone for a moment")
             return source(after)
@@ -89,7 +89,7 @@ def test_a_quiet_line_beats_and_a_closed_hub_sends_readers_home() -> None:
     async def listen() -> list[bytes]:
         hub = Hub()
         chunks: list[bytes] = []
-        async for chunk in hub.follow("x", lambda _after: News(), 0, ends=False):
+        async for chunk in hub.follow("x", lambda _after: Update(), 0, ends=False):
             chunks.append(chunk)
             if chunk.startswith(b": beat"):
                 hub.close()

@@ -9,7 +9,7 @@ import pytest
 from mlcd.core.study import Study
 from mlcd.errors import MissingExtraError, UserError
 from mlcd_bench.protocol import Rules, Scenario, set_problem
-from mlcd_bench.strategies import Narrowed, parse_strategy
+from mlcd_bench.strategies import NarrowedSearcher, parse_strategy
 from small_cases import FAST, SLOW, Script, one, small_case
 
 
@@ -34,5 +34,5 @@ def test_a_narrowed_searcher_sees_only_its_types() -> None:
     seen: list[Study] = []
     problem = set_problem(small_case(), Scenario.FASTEST, 1.0, 2.0)
     assert problem is not None
-    Narrowed(Script((), one(FAST, 1), seen.append), ("slow",)).suggest(problem.study(0, Rules()))
+    NarrowedSearcher(Script((), one(FAST, 1), seen.append), ("slow",)).suggest(problem.study(0, Rules()))
     assert {deployment.offer for deployment in seen[0].space} == {SLOW}

@@ -43,7 +43,7 @@ class Display(Protocol):
         """The job as it stands, with what happened since the last snapshot."""
 
 
-class Silent:
+class NoDisplay:
     """Shows nothing: the command writes JSON at its end."""
 
     def __enter__(self) -> Self:
@@ -56,7 +56,7 @@ class Silent:
         """Nothing."""
 
 
-class JsonLines(Silent):
+class JsonLines(NoDisplay):
     """Writes each event as a line of JSON."""
 
     def show(self, view: JobView, events: Sequence[Event]) -> None:
@@ -65,7 +65,7 @@ class JsonLines(Silent):
             show_json_line({"event": event})
 
 
-class PlainLines(Silent):
+class PlainLines(NoDisplay):
     """One line for each event and now and then one of progress; no control characters."""
 
     def __init__(

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from mlcd.cli.displays import Display, JsonLines, OnTerminal, PlainLines, Silent
+from mlcd.cli.displays import Display, JsonLines, NoDisplay, OnTerminal, PlainLines
 from mlcd.cli.screen import interactive, lines, out, printable, show, show_json, show_json_line
 from mlcd.cli.session import exit_code, print_detached
 from mlcd.cli.tables import bill_table, plan_lines, state_text, totals
@@ -87,7 +87,7 @@ class JobFollower:
         if self.json_lines:
             return JsonLines()
         if self.as_json:
-            return Silent()
+            return NoDisplay()
         kind = OnTerminal if out().is_terminal else PlainLines
         return kind(plan=self._plan, plan_shown=plan_shown)
 

@@ -80,7 +80,7 @@ class ProgressReader:
         seconds = max(0.0, line["t"] - self._launched_at)
         stream = self._streams.setdefault((rank, line["process"]), _Stream())
         stream.alone, stream.data = line["alone"], line["data"]
-        stream.add(_Knot(seconds, line["steps"], line["samples"]), ended=line["end"])
+        stream.add(_CountAt(seconds, line["steps"], line["samples"]), ended=line["end"])
         if line["saved"] is not None:
             self.saves[line["saved"][0]] = line["saved"][1]
             self.saves = dict(list(self.saves.items())[-_MOST_SAVES:])
@@ -133,7 +133,7 @@ class ProgressReader:
 
 
 @dataclass(frozen=True)
-class _Knot:
+class _CountAt:
     """What a stream had counted at a moment."""
 
     seconds: float
@@ -145,7 +145,7 @@ class _Knot:
 class _Stream:
     """The counts of one process, from the last moment merged on."""
 
-    knots: list[_Knot] = field(default_factory=list)
+    knots: list[_CountAt] = field(default_factory=list)
     ended: bool = False
     alone: bool = False  # as its newest line says
     data: str = ""  # likewise: the digest of what it trained on first
@@ -154,17 +154,17 @@ class _Stream:
     def last(self) -> float:
         return self.knots[-1].seconds
 
-    def add(self, knot: _Knot, ended: bool) -> None:
+    def add(self, knot: _CountAt, ended: bool) -> None:
         """A newer count; time and counts never go back, even if a clock does."""
         if self.knots:
             last = self.knots[-1]
-            knot = _Knot(
+            knot = _CountAt(
                 max(last.seconds, knot.seconds), max(last.steps, knot.steps), max(last.samples, knot.samples)
             )
         self.knots.append(knot)
         self.ended = self.ended or ended
 
-    def at(self, seconds: float) -> _Knot:
+    def at(self, seconds: float) -> _CountAt:
         """The counts at a moment: nothing before the first line, the last after it, straight lines between."""
         index = bisect_left(self.knots, seconds, key=lambda knot: knot.seconds)
         if index == len(self.knots):
@@ -176,10 +176,10 @@ class _Stream:
         if right.seconds == seconds:
             return right
         if index == 0:
-            return _Knot(seconds, 0.0, 0.0)
+            return _CountAt(seconds, 0.0, 0.0)
         left = self.knots[index - 1]
         share = (seconds - left.seconds) / (right.seconds - left.seconds)
-        return _Knot(
+        return _CountAt(
             seconds,
             left.steps + share * (right.steps - left.steps),
             left.samples + share * (right.samples - left.samples),

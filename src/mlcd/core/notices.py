@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Occasion(StrEnum):
+class NotificationEvent(StrEnum):
     """Events that people are notified of."""
 
     FINISHED = "finished"
@@ -26,7 +26,7 @@ class Channel(StrEnum):
     EMAIL = "email"
 
 
-EVERY_OCCASION = tuple(Occasion)
+EVERY_OCCASION = tuple(NotificationEvent)
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Recipient:
 
     channel: Channel
     address: str
-    occasions: tuple[Occasion, ...] = EVERY_OCCASION
+    occasions: tuple[NotificationEvent, ...] = EVERY_OCCASION
     sign_with: str = ""  # the job's secret that signs what is sent to a webhook
 
     @property

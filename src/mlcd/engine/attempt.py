@@ -19,7 +19,7 @@ from mlcd.engine.attempt_events import AttemptEvents
 from mlcd.engine.context import JobContext, goal_of
 from mlcd.engine.deliver import owes_outputs
 from mlcd.engine.fallback import Fallback, fall_back
-from mlcd.engine.hang_detection import SignsOfLife, is_hung, no_step_seconds
+from mlcd.engine.hang_detection import ActivityTracker, is_hung, no_step_seconds
 from mlcd.engine.ledger import AttemptLedger, recent_speed
 from mlcd.engine.limits import (
     check_limit,
@@ -56,7 +56,7 @@ class AttemptRunner:
         self.adapter = Adapter(context, record)
         self.handle: Handle = ""
         self.fallback = Fallback.KEPT
-        self.signs = SignsOfLife(context.now())
+        self.signs = ActivityTracker(context.now())
 
     def follow(self) -> Attempt:
         """Watch it until it has ended and its cost is recorded."""

@@ -16,7 +16,7 @@ from typing import Any
 from mlcd.core.task import Task
 from mlcd.errors import CloudError, MissingExtraError, MlcdError, UserError
 from mlcd.worker import fetch
-from mlcd.worker.fetch import Wanted
+from mlcd.worker.fetch import BucketFile
 from mlcd.worker.names import is_inner
 
 S3 = "s3://"
@@ -40,7 +40,7 @@ def with_fetches(task: Task, secrets: Mapping[str, str]) -> tuple[Task, Mapping[
     return replace(task, file_mounts=mounts, setup=setup), {**secrets, fetch.VARIABLE: packed}
 
 
-def wanted(where: str, source: str) -> list[Wanted]:
+def wanted(where: str, source: str) -> list[BucketFile]:
     """Every object below the source, or the one that it names, with an address and its place."""
     bucket, _, key = source.removeprefix(S3).partition("/")
     client = _client()
@@ -70,14 +70,14 @@ def _objects(client: Any, bucket: str, key: str) -> Iterator[dict[str, Any]]:
                 yield one
 
 
-def _wanted(client: Any, bucket: str, one: dict[str, Any], where: str, folder: str) -> Wanted:
+def _wanted(client: Any, bucket: str, one: dict[str, Any], where: str, folder: str) -> BucketFile:
     below = PurePosixPath(one["Key"].removeprefix(folder).lstrip("/"))
     if below.parts and not is_inner(str(below)):
         raise UserError(f"file_mounts: the object {one['Key'][:200]} would lie outside of {where}.")
     url = client.generate_presigned_url(
         "get_object", Params={"Bucket": bucket, "Key": one["Key"]}, ExpiresIn=GOOD_SECONDS
     )
-    return Wanted(str(PurePosixPath(where) / below), url, int(one["Size"]), str(one["ETag"]).strip('"'))
+    return BucketFile(str(PurePosixPath(where) / below), url, int(one["Size"]), str(one["ETag"]).strip('"'))
 
 
 def _client() -> Any:

@@ -25,7 +25,7 @@ USUAL_STEPS = 20  # the newest, of which the usual pause is the mean
 NEARLY_DONE = 0.98  # of the work: the program may be evaluating or saving for the last time
 
 
-class SignsOfLife:
+class ActivityTracker:
     """Remembers when a task last showed anything new: a report, or a line in its log."""
 
     def __init__(self, now: float) -> None:

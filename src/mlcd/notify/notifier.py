@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from mlcd.core.live import Live
-from mlcd.core.notices import Occasion
+from mlcd.core.notices import NotificationEvent
 from mlcd.core.records import JobRecord
 from mlcd.errors import UserError
 from mlcd.notify.messages import Message
@@ -71,10 +71,10 @@ class Notifier:
         """Nothing is held open."""
 
     def _steady(self, found: list[Occurrence]) -> list[Occurrence]:
-        at_risk = any(each.occasion is Occasion.DEADLINE for each in found)
+        at_risk = any(each.occasion is NotificationEvent.DEADLINE for each in found)
         self._looks_at_risk = self._looks_at_risk + 1 if at_risk else 0
         sure = self._looks_at_risk >= LOOKS_AT_RISK
-        return [each for each in found if sure or each.occasion is not Occasion.DEADLINE]
+        return [each for each in found if sure or each.occasion is not NotificationEvent.DEADLINE]
 
     def _notify(
         self, target: Target, occurrence: Occurrence, record: JobRecord, live: Live | None, spent_usd: float

@@ -7,7 +7,7 @@ from math import nan
 
 from mlcd.core.job import OnNan
 from mlcd.core.live import Live
-from mlcd.core.notices import Occasion
+from mlcd.core.notices import NotificationEvent
 from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
 from mlcd.core.task import TaskKind
@@ -16,9 +16,9 @@ from mlcd.core.units import show_duration, show_usd
 BUDGET_SHARE = 0.8
 HANG_SHARE = 0.5
 _ENDS = {
-    JobState.SUCCEEDED: Occasion.FINISHED,
-    JobState.FAILED: Occasion.FAILED,
-    JobState.PAUSED: Occasion.PAUSED,
+    JobState.SUCCEEDED: NotificationEvent.FINISHED,
+    JobState.FAILED: NotificationEvent.FAILED,
+    JobState.PAUSED: NotificationEvent.PAUSED,
 }
 
 
@@ -26,7 +26,7 @@ _ENDS = {
 class Occurrence:
     """Something to notify of, once."""
 
-    occasion: Occasion
+    occasion: NotificationEvent
     key: str  # identifies it: a second failure has another key than the first
     message: str  # in one line
 
@@ -48,8 +48,12 @@ def _end(record: JobRecord, spent_usd: float) -> Occurrence | None:
     if occasion is None or record.ended_at is None:
         return None
     took = show_duration(max(0.0, record.ended_at - record.submitted_at))
-    what = {Occasion.FINISHED: "is done", Occasion.FAILED: "failed", Occasion.PAUSED: "paused"}[occasion]
-    why = "" if occasion is Occasion.FINISHED else f": {_first_line(record.error)}"
+    what = {
+        NotificationEvent.FINISHED: "is done",
+        NotificationEvent.FAILED: "failed",
+        NotificationEvent.PAUSED: "paused",
+    }[occasion]
+    why = "" if occasion is NotificationEvent.FINISHED else f": {_first_line(record.error)}"
     cost = f"{took} and {show_usd(spent_usd)} in all"
     return Occurrence(occasion, f"{record.ended_at!r}", f"{record.job.name} {what} ({cost}){why}")
 
@@ -59,7 +63,7 @@ def _budget(record: JobRecord, spent_usd: float) -> Occurrence | None:
     if budget is None or budget <= 0 or spent_usd < BUDGET_SHARE * budget or not record.state.active:
         return None
     share = f"{spent_usd / budget:.0%} of its budget ({show_usd(spent_usd)} of {show_usd(budget)})"
-    return Occurrence(Occasion.BUDGET, f"{budget!r}", f"{record.job.name} has spent {share}")
+    return Occurrence(NotificationEvent.BUDGET, f"{budget!r}", f"{record.job.name} has spent {share}")
 
 
 def _deadline(record: JobRecord, live: Live | None) -> Occurrence | None:
@@ -72,7 +76,7 @@ def _deadline(record: JobRecord, live: Live | None) -> Occurrence | None:
     if late <= 0:
         return None
     message = f"{record.job.name} is expected {show_duration(late)} after its deadline"
-    return Occurrence(Occasion.DEADLINE, f"{record.deadline_at!r}", message)
+    return Occurrence(NotificationEvent.DEADLINE, f"{record.deadline_at!r}", message)
 
 
 def _hang(record: JobRecord, live: Live | None) -> Occurrence | None:
@@ -83,7 +87,7 @@ def _hang(record: JobRecord, live: Live | None) -> Occurrence | None:
         return None
     since = f"{record.job.name} has made no step for {show_duration(live.no_step_seconds)}"
     until = f"mlcd restarts it after {show_duration(live.hang_seconds)} without one"
-    return Occurrence(Occasion.HANG, f"{live.task_id}/{live.samples:.0f}", f"{since}; {until}")
+    return Occurrence(NotificationEvent.HANG, f"{live.task_id}/{live.samples:.0f}", f"{since}; {until}")
 
 
 def _nan(record: JobRecord, live: Live | None) -> Occurrence | None:
@@ -93,7 +97,7 @@ def _nan(record: JobRecord, live: Live | None) -> Occurrence | None:
     value = live.metrics.get(live.nan_loss, nan)
     course = "stops" if record.job.on_nan is OnNan.STOP else "continues"
     message = f"{record.job.name}: {live.nan_loss} is {value:g}; the training {course}"
-    return Occurrence(Occasion.NAN, f"{live.task_id}/{live.nan_loss}", message)
+    return Occurrence(NotificationEvent.NAN, f"{live.task_id}/{live.nan_loss}", message)
 
 
 def _first_line(text: str) -> str:

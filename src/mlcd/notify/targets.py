@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from mlcd.core.jobfile.events import checked_address, occasions
-from mlcd.core.notices import EVERY_OCCASION, Channel, Occasion, Recipient
+from mlcd.core.notices import EVERY_OCCASION, Channel, NotificationEvent, Recipient
 from mlcd.core.records import JobRecord
 from mlcd.errors import UserError
 from mlcd.settings import NotifySettings
@@ -20,7 +20,7 @@ class Target:
     channel: Channel
     address: str = field(repr=False)  # of a webhook it may be a secret
     name: str  # shown in events and logs
-    occasions: tuple[Occasion, ...]
+    occasions: tuple[NotificationEvent, ...]
     signing_key: str = field(default="", repr=False)
     anywhere: bool = True  # private addresses too
 

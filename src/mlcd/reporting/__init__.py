@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlcd.reporting.explain import Passage, explain
+from mlcd.reporting.explain import Paragraph, explain
 from mlcd.reporting.page import write_report
 
-__all__ = ["Passage", "explain", "write_report"]
+__all__ = ["Paragraph", "explain", "write_report"]

@@ -24,23 +24,23 @@ _MOST_REJECTED = 8  # listed one by one; the rest is counted
 
 
 @dataclass(frozen=True)
-class Passage:
+class Paragraph:
     """A heading with its sentences."""
 
     title: str
     sentences: tuple[str, ...]
 
 
-def explain(story: JobStory) -> tuple[Passage, ...]:
+def explain(story: JobStory) -> tuple[Paragraph, ...]:
     """Everything that a reader may ask of the choice, from the numbers in the story alone."""
     best, plan = chosen(story), story.view.record.plan
     if best is None or plan is None:
-        return (Passage("No deployment is chosen", _no_plan(story.view)),)
+        return (Paragraph("No deployment is chosen", _no_plan(story.view)),)
     passages = (
-        Passage("Why this deployment", _why(plan, story.view)),
-        Passage("What earlier jobs showed", _learnt(story)),
-        Passage("What was not taken, and why", _rejected(story, best)),
-        Passage("What better would take", _improvements(best, training_estimates(story))),
+        Paragraph("Why this deployment", _why(plan, story.view)),
+        Paragraph("What earlier jobs showed", _learnt(story)),
+        Paragraph("What was not taken, and why", _rejected(story, best)),
+        Paragraph("What better would take", _improvements(best, training_estimates(story))),
     )
     return tuple(passage for passage in passages if passage.sentences)
 

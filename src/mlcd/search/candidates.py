@@ -7,12 +7,12 @@ import numpy as np
 from mlcd.core.machines import Deployment
 from mlcd.core.trial import Trial
 from mlcd.search.arrays import Floats, Mask
-from mlcd.search.limits import PROBE_SURCHARGE, Room, expected_total, limits_of
+from mlcd.search.limits import PROBE_SURCHARGE, ProbeLimit, expected_total, limits_of
 from mlcd.search.table import StudyView, Table, goal_values
 
 
-def affordable(view: StudyView, room: Room) -> Mask:
-    """Room.admits for all deployments (m,)."""
+def affordable(view: StudyView, room: ProbeLimit) -> Mask:
+    """ProbeLimit.admits for all deployments (m,)."""
     return np.asarray(
         (view.probe_seconds * PROBE_SURCHARGE <= room.seconds)
         & (view.probe_usd * PROBE_SURCHARGE <= room.usd)

@@ -67,7 +67,7 @@ def slow_total(study: Study, trial: Trial) -> Ledger:
 
 
 @dataclass(frozen=True)
-class Room:
+class ProbeLimit:
     """What one more probe may cost at most."""
 
     seconds: float
@@ -81,7 +81,7 @@ class Room:
         )
 
 
-def room_for_probes(study: Study, incumbent: Trial | None) -> Room:
+def room_for_probes(study: Study, incumbent: Trial | None) -> ProbeLimit:
     """What the limits leave for a probe once the incumbent's training and the probes under way are set aside.
 
     Probes under way run beside the next one: they take its money, not its time. An incumbent that is not sure
@@ -91,7 +91,7 @@ def room_for_probes(study: Study, incumbent: Trial | None) -> Room:
     held = slow if study.goal.allows(*_pair(slow)) else study.spent
     pending_usd = sum(study.probe_usd(deployment) for deployment in study.pending) * PROBE_SURCHARGE
     deadline, budget = limits_of(study.goal)
-    return Room(deadline - held.seconds, budget - held.usd - pending_usd)
+    return ProbeLimit(deadline - held.seconds, budget - held.usd - pending_usd)
 
 
 def limits_of(goal: Goal) -> tuple[float, float]:

@@ -55,7 +55,7 @@ def _allowed_offers(job: Job, offered: tuple[Offer, ...]) -> tuple[Offer, ...]:
 
 
 @dataclass(frozen=True)
-class _Sieve:
+class _Filter:
     """One demand of the job: how the user wrote it, which offers meet it, and how an offer is named in its terms."""
 
     asked: str
@@ -68,7 +68,7 @@ class _Sieve:
 class _Emptied:
     """The demand that left no offer, and what was there before it."""
 
-    sieve: _Sieve
+    sieve: _Filter
     before: tuple[Offer, ...]
 
 
@@ -82,7 +82,7 @@ def _sift(job: Job, resources: Resources, offered: tuple[Offer, ...]) -> tuple[O
     return left
 
 
-def _sieves(job: Job, resources: Resources) -> Sequence[_Sieve]:
+def _sieves(job: Job, resources: Resources) -> Sequence[_Filter]:
     return (
         _kinds(job.search.kinds),
         *_names(resources),
@@ -92,13 +92,13 @@ def _sieves(job: Job, resources: Resources) -> Sequence[_Sieve]:
     )
 
 
-def _kinds(kinds: tuple[str, ...]) -> _Sieve:
-    return _Sieve(
+def _kinds(kinds: tuple[str, ...]) -> _Filter:
+    return _Filter(
         f"kinds {', '.join(kinds)}", lambda offer: offer.kind in kinds, lambda offer: offer.kind, kinds
     )
 
 
-def _names(resources: Resources) -> Iterable[_Sieve]:
+def _names(resources: Resources) -> Iterable[_Filter]:
     if resources.clouds:
         yield _one_of("cloud", resources.clouds, lambda offer: offer.cloud)
     if resources.regions:
@@ -107,15 +107,15 @@ def _names(resources: Resources) -> Iterable[_Sieve]:
         yield _one_of("instance_type", resources.instance_types, lambda offer: offer.instance.name)
 
 
-def _one_of(key: str, wanted: tuple[str, ...], shows: Callable[[Offer], str]) -> _Sieve:
+def _one_of(key: str, wanted: tuple[str, ...], shows: Callable[[Offer], str]) -> _Filter:
     lowered = {word.lower() for word in wanted}
-    return _Sieve(f"{key} {', '.join(wanted)}", lambda offer: shows(offer).lower() in lowered, shows, wanted)
+    return _Filter(f"{key} {', '.join(wanted)}", lambda offer: shows(offer).lower() in lowered, shows, wanted)
 
 
-def _hardware(resources: Resources) -> Iterable[_Sieve]:
+def _hardware(resources: Resources) -> Iterable[_Filter]:
     if resources.accelerators:
         wanted = {(name.lower(), count) for name, count in resources.accelerators}
-        yield _Sieve(
+        yield _Filter(
             "accelerators " + ", ".join(f"{name}:{count:g}" for name, count in resources.accelerators),
             lambda offer: (offer.instance.gpu_model.lower(), float(offer.instance.gpus)) in wanted,
             _show_accelerators,
@@ -139,24 +139,24 @@ def _show_accelerators(offer: Offer) -> str:
     return f"{offer.instance.gpu_model or 'GPU'}:{offer.instance.gpus}"
 
 
-def _amount(key: str, wanted: float, exact: bool, amount: Callable[[Offer], float]) -> _Sieve:
+def _amount(key: str, wanted: float, exact: bool, amount: Callable[[Offer], float]) -> _Filter:
     def admits(offer: Offer) -> bool:
         return abs(amount(offer) - wanted) < 1e-6 if exact else amount(offer) >= wanted
 
-    return _Sieve(f"{key} {wanted:g}{'' if exact else '+'}", admits, lambda offer: f"{amount(offer):g}")
+    return _Filter(f"{key} {wanted:g}{'' if exact else '+'}", admits, lambda offer: f"{amount(offer):g}")
 
 
-def _spot(wanted: bool) -> _Sieve:
+def _spot(wanted: bool) -> _Filter:
     def shows(offer: Offer) -> str:
         return "spot" if offer.spot else "on demand"
 
-    return _Sieve(f"use_spot {str(wanted).lower()}", lambda offer: offer.spot is wanted, shows)
+    return _Filter(f"use_spot {str(wanted).lower()}", lambda offer: offer.spot is wanted, shows)
 
 
-def _price(resources: Resources, nodes: int) -> Iterable[_Sieve]:
+def _price(resources: Resources, nodes: int) -> Iterable[_Filter]:
     most = resources.max_usd_per_hour
     if most is not None:
-        yield _Sieve(
+        yield _Filter(
             f"max_hourly_cost {most:g}",
             lambda offer: offer.whole_usd_per_hour * nodes <= most,
             lambda offer: f"{nodes} × {offer.name} at ${offer.whole_usd_per_hour * nodes:.4g}",

@@ -35,21 +35,21 @@ _REQUEST = {"timeout": 20, "allow_redirects": False}
 
 
 @dataclass(frozen=True)
-class Departure:
+class LoginRedirect:
     """Where to send the browser, and the cookie that it brings back."""
 
     url: str
     cookie: str
 
 
-def depart(site: Site, to: str) -> Departure:
+def depart(site: Site, to: str) -> LoginRedirect:
     """Send somebody to the provider; `to` is the page that they want afterwards."""
     nonce, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
     with _provider(site) as (session, endpoints):
         url, state = session.create_authorization_url(
             endpoints["authorization_endpoint"], nonce=nonce, code_verifier=verifier
         )
-    return Departure(url, str(_serializer(site).dumps([state, nonce, verifier, to])))
+    return LoginRedirect(url, str(_serializer(site).dumps([state, nonce, verifier, to])))
 
 
 def arrive(site: Site, cookie: str, state: str, code: str) -> tuple[Account, str]:

@@ -37,7 +37,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class News:
+class Update:
     """What is new of a thing."""
 
     pieces: list[Piece] = field(default_factory=list)
@@ -45,7 +45,7 @@ class News:
     over: bool = False  # nothing more is to come for now
 
 
-Source = Callable[[int], News]  # what is new after that number; called in a thread
+Source = Callable[[int], Update]  # what is new after that number; called in a thread
 
 
 def event(kind: str, data: object, number: int | None = None) -> bytes:
@@ -74,7 +74,7 @@ class Topic:
         self.over = False
         self.changed = asyncio.Event()
 
-    def take(self, news: News) -> None:
+    def take(self, news: Update) -> None:
         """Keep what is new and wake the readers."""
         self.pieces.extend(news.pieces)
         self.last = news.pieces[-1].number if news.pieces else self.last

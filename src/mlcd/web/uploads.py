@@ -51,7 +51,7 @@ class Sender:
 
 
 @dataclass(frozen=True)
-class Arrival:
+class PendingUpload:
     """Something on its way; what it holds of its sender's quota counts until it is in place."""
 
     sender: Sender
@@ -96,15 +96,19 @@ class Uploads:
             return await self.take(arrival, name, chunks, record)
 
     @asynccontextmanager
-    async def arriving(self, sender: Sender, announced: int = 0) -> AsyncIterator[Arrival]:
+    async def arriving(self, sender: Sender, announced: int = 0) -> AsyncIterator[PendingUpload]:
         """While somebody sends so many bytes; refused before the first if that is more than they may send."""
         used = await run_in_threadpool(self.used_bytes, sender)
         with self._arriving(sender, used) as hold:
             hold(announced)
-            yield Arrival(sender, hold)
+            yield PendingUpload(sender, hold)
 
     async def take(
-        self, arrival: Arrival, name: str, chunks: AsyncIterable[bytes], record: Callable[[Received], None]
+        self,
+        arrival: PendingUpload,
+        name: str,
+        chunks: AsyncIterable[bytes],
+        record: Callable[[Received], None],
     ) -> Received:
         """Take in what is arriving, as `receive` does."""
         name = safe_name(name)

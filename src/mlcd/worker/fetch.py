@@ -35,7 +35,7 @@ _CHUNK_BYTES = 1 << 20
 _TIMEOUT_SECONDS = 60.0  # without a byte
 
 
-class Wanted(NamedTuple):
+class BucketFile(NamedTuple):
     """One file of a bucket."""
 
     path: str  # where to, in the working copy or absolute
@@ -44,14 +44,14 @@ class Wanted(NamedTuple):
     version: str  # changes with the content
 
 
-def pack(files: Sequence[Wanted]) -> str:
+def pack(files: Sequence[BucketFile]) -> str:
     """As the value of an environment variable."""
     return base64.b64encode(zlib.compress(json.dumps(files).encode(), 9)).decode()
 
 
-def unpack(text: str) -> list[Wanted]:
+def unpack(text: str) -> list[BucketFile]:
     """The same back."""
-    return [Wanted(*one) for one in json.loads(zlib.decompress(base64.b64decode(text)))]
+    return [BucketFile(*one) for one in json.loads(zlib.decompress(base64.b64decode(text)))]
 
 
 def main(environ: Mapping[str, str] = os.environ) -> int:
@@ -92,7 +92,7 @@ def _cache(environ: Mapping[str, str]) -> Path:
     raise OSError("no cache folder can be written")
 
 
-def _fetch(one: Wanted, cache: Path) -> str:
+def _fetch(one: BucketFile, cache: Path) -> str:
     """Fetch one file to its path; the error message where that fails, else ''."""
     name = hashlib.sha256(f"{one.url.partition('?')[0]} {one.version}".encode()).hexdigest()[:32]
     cached, place = cache / name, Path(os.path.expanduser(one.path))  # noqa: PTH111  # pathlib asks for a home even of an absolute path
@@ -123,7 +123,7 @@ def _make_folder(folder: Path) -> None:
             raise
 
 
-def _download(one: Wanted, cached: Path) -> None:
+def _download(one: BucketFile, cached: Path) -> None:
     part = cached.with_suffix(".part")
     for attempt in range(1, _TRIES + 1):
         try:
@@ -138,7 +138,7 @@ def _download(one: Wanted, cached: Path) -> None:
             return
 
 
-def _download_once(one: Wanted, part: Path) -> None:
+def _download_once(one: BucketFile, part: Path) -> None:
     with urllib.request.urlopen(one.url, timeout=_TIMEOUT_SECONDS) as answer, part.open("wb") as file:  # noqa: S310  # signed by us
         shutil.copyfileobj(answer, file, _CHUNK_BYTES)
     if part.stat().st_size != one.bytes:

@@ -8,8 +8,8 @@ import pytest
 
 from mlcd.clouds.kubernetes.errors import CredentialsError, in_words, kind_of
 from mlcd.clouds.kubernetes.kubectl import Kubectl
-from mlcd.clouds.kubernetes.patience import SECONDS, Patience
 from mlcd.clouds.kubernetes.reach import _lacks_command, refusal
+from mlcd.clouds.kubernetes.retry_limit import SECONDS, RetryLimit
 from mlcd.clouds.remote.base import RefusedError, UnreachableError
 from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
 
@@ -65,7 +65,7 @@ def test_a_namespace_that_is_not_there_is_named() -> None:
 def test_a_right_that_is_missing_is_not_taken_for_a_pod_that_is_away(
     said: str, kind: type[MlcdError]
 ) -> None:
-    error = refusal("p", said, Patience())
+    error = refusal("p", said, RetryLimit())
     assert type(error) is kind
     assert said in error.message
 
@@ -90,7 +90,7 @@ def test_credentials_that_cannot_be_had_for_a_moment_do_not_close_a_pod() -> Non
         "Unable to connect to the server: getting credentials: exec: executable aws failed with exit code 255"
     )
     now = [0.0]
-    credentials = Patience(lambda: now[0])
+    credentials = RetryLimit(lambda: now[0])
     assert type(refusal("p", said, credentials)) is UnreachableError
     now[0] = SECONDS - 1
     assert type(refusal("p", said, credentials)) is UnreachableError

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from clouds.kubernetes.conftest import Cluster, documented_rights, node
-from mlcd.clouds.kubernetes import open_cloud, patience
+from mlcd.clouds.kubernetes import open_cloud, retry_limit
 from mlcd.clouds.kubernetes.creations import GRACE_SECONDS
 from mlcd.clouds.kubernetes.machines import LOOK_SECONDS, KubernetesMachines
 from mlcd.clouds.kubernetes.manifests import MANAGED
@@ -197,7 +197,7 @@ def test_credentials_that_cannot_be_had_for_long_are_the_users(
 ) -> None:
     machines = renting.ask()
     cluster.configure(broken=CREDENTIALS)
-    monkeypatch.setattr(patience, "SECONDS", 2.0)
+    monkeypatch.setattr(retry_limit, "SECONDS", 2.0)
     with pytest.raises(UserError, match="does not accept the credentials"):
         renting.wait(machines)
 

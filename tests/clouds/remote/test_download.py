@@ -13,7 +13,7 @@ import pytest
 from loopback_machines import Door
 from mlcd.clouds import received
 from mlcd.clouds.checkpoints import Trained
-from mlcd.clouds.remote.base import Machine, Ran, Reach
+from mlcd.clouds.remote.base import CommandResult, Machine, Reach
 from mlcd.clouds.remote.download import Downloader, download_outputs
 from mlcd.clouds.remote.lease import Lease
 from mlcd.clouds.remote.node import RemoteNode
@@ -31,7 +31,7 @@ class FolderReach:
     def __init__(self, base: Path) -> None:
         self.base = str(base)
 
-    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> Ran:
+    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
         raise NotImplementedError
 
     def put(self, archive: Path, folder: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from emulated import wait_for
-from mlcd.clouds.remote.base import Ran
+from mlcd.clouds.remote.base import CommandResult
 from mlcd.clouds.remote.lease import Lease
 from mlcd.errors import CloudError
 
@@ -27,11 +27,11 @@ class SkewedReach:
         (folder / "bin" / "date").chmod(0o755)
         self._env = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
 
-    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> Ran:
+    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
         done = subprocess.run(
             ["bash", "-c", command], input=stdin, capture_output=True, env=self._env, check=False
         )
-        return Ran(done.returncode, (done.stdout + done.stderr).decode())
+        return CommandResult(done.returncode, (done.stdout + done.stderr).decode())
 
     def write(self, path: str, content: bytes) -> None:
         Path(path).write_bytes(content)

@@ -10,7 +10,7 @@ import pytest
 
 from emulated import wait_for
 from mlcd.clouds.remote import node
-from mlcd.clouds.remote.base import Machine, Ran, UnreachableError
+from mlcd.clouds.remote.base import CommandResult, Machine, UnreachableError
 from mlcd.clouds.remote.lease import Lease
 from mlcd.clouds.remote.node import RemoteNode
 from mlcd.core.task import TaskFolder
@@ -22,7 +22,7 @@ class ClosedDoor:
 
     base = "/mlcd"
 
-    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> Ran:
+    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
         raise UnreachableError("m-1 does not answer: connection timed out")
 
     def close(self) -> None:
@@ -53,11 +53,11 @@ class Booting(ClosedDoor):
     def __init__(self, folder: Path) -> None:
         self.folder, self.asked = folder, 0
 
-    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> Ran:
+    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
         self.asked += 1
         if self.asked == 3:
             self.folder.mkdir()
-        return Ran(subprocess.run(["bash", "-c", command], check=False).returncode, "")
+        return CommandResult(subprocess.run(["bash", "-c", command], check=False).returncode, "")
 
 
 def test_a_machine_that_lets_in_before_it_has_booted_is_waited_for(tmp_path: Path) -> None:
@@ -68,16 +68,16 @@ def test_a_machine_that_lets_in_before_it_has_booted_is_waited_for(tmp_path: Pat
     booted.lease.close()
 
 
-class Silent(ClosedDoor):
+class NoDisplay(ClosedDoor):
     """A machine whose commands fail without a word."""
 
-    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> Ran:
-        return Ran(137, "")
+    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
+        return CommandResult(137, "")
 
 
 def test_a_command_that_fails_without_a_word_is_told_with_its_code(tmp_path: Path) -> None:
     with pytest.raises(CloudError, match="could not start mlcd's agent: exit code 137"):
-        node_behind(Silent(), tmp_path).start({}, "python3")
+        node_behind(NoDisplay(), tmp_path).start({}, "python3")
 
 
 class Unreadable(ClosedDoor):

@@ -19,7 +19,7 @@ import pytest
 
 from mlcd.clouds.remote import upload
 from mlcd.clouds.remote.agent.relay import pour
-from mlcd.clouds.remote.parcels import Parcel, make_parcels
+from mlcd.clouds.remote.archives import Archive, make_archives
 from mlcd.clouds.remote.upload import Upload
 from mlcd.core.task import Task, TaskKind
 from mlcd.errors import CloudError
@@ -37,54 +37,54 @@ class Machine:
         self.sent: list[str] = []
         self.fetched: list[str] = []
 
-    def send(self, parcels: Sequence[Parcel]) -> None:
-        self.sent += [parcel.into for parcel in parcels]
+    def send(self, archives: Sequence[Archive]) -> None:
+        self.sent += [archive.into for archive in archives]
 
-    def place_of(self, parcel: Parcel) -> str:
-        return f"/base/{parcel.into}"
+    def place_of(self, archive: Archive) -> str:
+        return f"/base/{archive.into}"
 
-    def serve_parcels(self, spec: Mapping[str, Any], parcels: Sequence[Parcel], python: str) -> None:
+    def serve_archives(self, spec: Mapping[str, Any], archives: Sequence[Archive], python: str) -> None:
         """It would pass them on."""
 
-    def fetch_parcels(self, spec: Mapping[str, Any], parcels: Sequence[Parcel], python: str) -> None:
+    def fetch_archives(self, spec: Mapping[str, Any], archives: Sequence[Archive], python: str) -> None:
         if not self.reaches_others:
             raise CloudError("nobody answers")
         self.fetched += spec["urls"]
 
 
 @pytest.fixture
-def parcels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Parcel]:
+def archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Archive]:
     monkeypatch.setattr(upload, "LARGE_BYTES", 100)
     for name, size in (("code", 10), ("data", 1000)):
         (tmp_path / name).write_bytes(bytes(size))
-    return [Parcel(tmp_path / name, name, (name,)) for name in ("code", "data")]
+    return [Archive(tmp_path / name, name, (name,)) for name in ("code", "data")]
 
 
-def deliver(parcels: list[Parcel], machines: list[Machine]) -> None:
-    made = Upload(parcels, machines, "python3")  # type: ignore[arg-type]  # all that it asks of a machine
+def deliver(archives: list[Archive], machines: list[Machine]) -> None:
+    made = Upload(archives, machines, "python3")  # type: ignore[arg-type]  # all that it asks of a machine
     for act in (made.send, made.relay):
         for machine in machines:
             act(machine)  # type: ignore[arg-type]  # as above
 
 
-def test_large_parcels_are_sent_once_and_fetched_by_the_others(parcels: list[Parcel]) -> None:
+def test_large_archives_are_sent_once_and_fetched_by_the_others(archives: list[Archive]) -> None:
     first, second, third = machines = [Machine("a"), Machine("b"), Machine("c")]
-    deliver(parcels, machines)
+    deliver(archives, machines)
     assert first.sent == ["code", "data"]
     assert second.sent == third.sent == ["code"]
     assert [url.split("/")[2].split(":")[0] for url in second.fetched] == ["a"]
     assert second.fetched == third.fetched
 
 
-def test_a_machine_that_does_not_reach_the_first_gets_its_own_from_home(parcels: list[Parcel]) -> None:
+def test_a_machine_that_does_not_reach_the_first_gets_its_own_from_home(archives: list[Archive]) -> None:
     apart = Machine("b", reaches_others=False)
-    deliver(parcels, [Machine("a"), apart])
+    deliver(archives, [Machine("a"), apart])
     assert apart.sent == ["code", "data"]
 
 
-def test_a_single_machine_gets_everything_from_home(parcels: list[Parcel]) -> None:
+def test_a_single_machine_gets_everything_from_home(archives: list[Archive]) -> None:
     alone = Machine("a")
-    deliver(parcels, [alone])
+    deliver(archives, [alone])
     assert sorted(alone.sent) == ["code", "data"]
     assert alone.fetched == []
 
@@ -94,7 +94,7 @@ def test_what_is_passed_on_arrives_whole_and_only_with_the_token(tmp_path: Path)
     (origin / "data").mkdir(parents=True)
     (origin / "data" / "numbers").write_bytes(os.urandom(5 << 20))
     (origin / "data" / "link").symlink_to("numbers")
-    (origin / "private").write_text("not in the parcel")
+    (origin / "private").write_text("not in the archive")
     port = _free_port()
     serving = {
         "address": "127.0.0.1",
@@ -102,7 +102,7 @@ def test_what_is_passed_on_arrives_whole_and_only_with_the_token(tmp_path: Path)
         "token": "secret",
         "answers": 2,
         "idle_seconds": 60,
-        "parcels": [[str(origin), ["data"]]],
+        "archives": [[str(origin), ["data"]]],
     }
     with _started("serve", serving) as server:
         assert _fetch(port, "guess", tmp_path / "x").returncode != 0
@@ -154,16 +154,16 @@ def test_a_checkpoint_takes_nothing_of_this_computer_along(tmp_path: Path) -> No
     (made / "relative").symlink_to("../../key")
     (made / "latest").symlink_to("model")
     task = Task("t", "j", TaskKind.TRAINING, "command", "true")
-    parcels = make_parcels(task, tmp_path / "checkpoints", tmp_path / "skip", tmp_path / "drafts")
-    with tarfile.open(next(one.archive for one in parcels if one.into == "checkpoints")) as archive:
-        names = sorted(Path(name).name for name in archive.getnames())
+    archives = make_archives(task, tmp_path / "checkpoints", tmp_path / "skip", tmp_path / "drafts")
+    with tarfile.open(next(one.file for one in archives if one.into == "checkpoints")) as tar:
+        names = sorted(Path(name).name for name in tar.getnames())
     assert names == [made.name, "latest", "manifest.json", "model"]
 
 
 def test_the_agent_needs_nothing_but_what_is_sent_and_the_python_of_older_machines(tmp_path: Path) -> None:
     task = Task("t", "j", TaskKind.TRAINING, "command", "true")
-    bundle = make_parcels(task, tmp_path / "none", tmp_path, tmp_path / "drafts")[0]
-    with tarfile.open(bundle.archive) as tar:
+    bundle = make_archives(task, tmp_path / "none", tmp_path, tmp_path / "drafts")[0]
+    with tarfile.open(bundle.file) as tar:
         tar.extractall(tmp_path / "bundle", filter="data")
     library = tmp_path / "bundle" / "lib"
     for source in library.rglob("*.py"):

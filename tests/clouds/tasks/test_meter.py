@@ -6,13 +6,13 @@ import pytest
 
 from mlcd.clouds.tasks.gpus import GpuUse
 from mlcd.clouds.tasks.meter import WINDOW_SECONDS, NodeMeter
-from mlcd.clouds.tasks.processes import Seen
+from mlcd.clouds.tasks.processes import ProcessInfo
 from mlcd.core.progress import NodeUsage, Usage
 
 
-def busy(cpu_seconds: float, memory_gib: float = 1.0) -> list[Seen]:
+def busy(cpu_seconds: float, memory_gib: float = 1.0) -> list[ProcessInfo]:
     """A program that has used that much."""
-    return [Seen(1, 0, 1, cpu_seconds, int(memory_gib * 2**30))]
+    return [ProcessInfo(1, 0, 1, cpu_seconds, int(memory_gib * 2**30))]
 
 
 def test_means_are_of_the_last_half_minute_and_peaks_of_all_time() -> None:

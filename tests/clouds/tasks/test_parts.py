@@ -20,7 +20,7 @@ from mlcd.clouds.tasks.copies import copy_workdir, mount
 from mlcd.clouds.tasks.diagnosis import diagnose, log_tail
 from mlcd.clouds.tasks.environment import node_environment
 from mlcd.clouds.tasks.outputs import MODEL_FILES, collect_outputs, matches
-from mlcd.clouds.tasks.processes import Seen, alive, birth, family, started_seconds
+from mlcd.clouds.tasks.processes import ProcessInfo, alive, birth, family, started_seconds
 from mlcd.core.task import TaskState
 from mlcd.engine.control import SURE_SECONDS
 from mlcd.errors import CloudError
@@ -158,7 +158,7 @@ def test_a_process_that_was_just_killed_is_dead_though_it_is_still_listed() -> N
 
 def test_a_family_is_its_sessions_and_all_descendants() -> None:
     everyone = [
-        Seen(pid, parent, session, 0.0, 0)
+        ProcessInfo(pid, parent, session, 0.0, 0)
         for pid, parent, session in [(1, 0, 1), (5, 1, 5), (6, 5, 5), (7, 6, 7), (8, 1, 5), (9, 1, 9)]
     ]
     assert {process.pid for process in family({5}, everyone)} == {5, 6, 7, 8}

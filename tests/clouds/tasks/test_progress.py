@@ -16,7 +16,7 @@ STARTED_AT = 1_800_000_000.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class OffersRequest:
     """One task on one machine."""
 
     task: Task = Task("j-p1", "j", TaskKind.PROBE, "command", "python train.py")
@@ -34,6 +34,6 @@ def test_steps_are_seen_when_they_were_made_whatever_the_machines_clock_says(
         for seconds in (5, 6, 7)
     ]
     (folder.progress / "rank-0.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    follower = Follower(Asked(), folder, STARTED_AT, ahead)
+    follower = Follower(OffersRequest(), folder, STARTED_AT, ahead)
     assert [point.seconds for point in follower.progress().points] == pytest.approx([5, 6, 7])
     assert follower.trained_at(STARTED_AT + ahead + 6.5).samples == pytest.approx(60)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mlcd.core.jobfile import job_from_dict, job_to_dict
-from mlcd.core.notices import Channel, Occasion, Recipient
+from mlcd.core.notices import Channel, NotificationEvent, Recipient
 from mlcd.errors import InvalidJobError
 
 SECRETS = {"SLACK_URL": "https://hooks.example.org/T/secret", "KEY": "signing-key"}
@@ -35,7 +35,9 @@ def test_a_list_names_channels_events_and_secrets() -> None:
             {"webhook": "https://example.org", "sign_with": "$KEY"},
         ]
     )
-    assert found[0] == Recipient(Channel.SLACK, "$SLACK_URL", (Occasion.FINISHED, Occasion.FAILED))
+    assert found[0] == Recipient(
+        Channel.SLACK, "$SLACK_URL", (NotificationEvent.FINISHED, NotificationEvent.FAILED)
+    )
     assert found[1].sign_with == "KEY"
 
 

@@ -28,14 +28,14 @@ class EveryStep(Schedule):
         return True
 
 
-class Seen(list[Noise]):
+class ProcessInfo(list[Noise]):
     """All that the meter has told."""
 
 
 @pytest.fixture
-def seen(inside: Inside) -> Iterator[Seen]:
+def seen(inside: Inside) -> Iterator[ProcessInfo]:
     inside()
-    yield Seen()
+    yield ProcessInfo()
     disarm()
 
 
@@ -44,7 +44,7 @@ def disarm() -> None:
     nn.modules.module._global_forward_pre_hooks.clear()
 
 
-def watched(optimizer: Any, seen: Seen) -> NoiseWatch:
+def watched(optimizer: Any, seen: ProcessInfo) -> NoiseWatch:
     watch = NoiseWatch(NoiseMeter(seen.append), EveryStep())
     optimizer.register_step_post_hook(lambda one, args, kwargs: watch.stepped(one))
     watch.stepped(optimizer)  # the first step only arms
@@ -67,7 +67,7 @@ def half_squared_error(model: Any, samples: int) -> Any:
     return 0.5 * ((model(x) - y) ** 2).mean()
 
 
-def test_splitting_the_batch_finds_the_known_noise(seen: Seen) -> None:
+def test_splitting_the_batch_finds_the_known_noise(seen: ProcessInfo) -> None:
     torch.manual_seed(0)
     model = fixed_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
@@ -81,7 +81,7 @@ def test_splitting_the_batch_finds_the_known_noise(seen: Seen) -> None:
     assert mean_scale(seen) == pytest.approx(VARIANCE / SIGNAL, rel=0.15)
 
 
-def test_micro_batches_find_the_known_noise(seen: Seen) -> None:
+def test_micro_batches_find_the_known_noise(seen: ProcessInfo) -> None:
     torch.manual_seed(0)
     model = fixed_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
@@ -95,7 +95,7 @@ def test_micro_batches_find_the_known_noise(seen: Seen) -> None:
     assert mean_scale(seen) == pytest.approx(VARIANCE / SIGNAL, rel=0.15)
 
 
-def mean_scale(seen: Seen) -> float:
+def mean_scale(seen: ProcessInfo) -> float:
     """The mean of what was told once the first hundred steps were over: each smoothed value still wavers."""
     scales = [noise.noise_scale for noise in seen[100:] if noise.noise_scale is not None]
     return sum(scales) / len(scales)
@@ -194,7 +194,9 @@ STEPS: list[Callable[[Any, Any, Any], None]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
-def test_the_training_is_the_same_bit_for_bit(step: Callable[[Any, Any, Any], None], seen: Seen) -> None:
+def test_the_training_is_the_same_bit_for_bit(
+    step: Callable[[Any, Any, Any], None], seen: ProcessInfo
+) -> None:
     torch.manual_seed(3)
     model = Twigs()
     other = copy.deepcopy(model)
@@ -207,7 +209,7 @@ def test_the_training_is_the_same_bit_for_bit(step: Callable[[Any, Any, Any], No
     assert_no_hooks_are_left(model)
 
 
-def trained(model: Any, step: Callable[[Any, Any, Any], None], seen: Seen | None) -> dict[str, Any]:
+def trained(model: Any, step: Callable[[Any, Any, Any], None], seen: ProcessInfo | None) -> dict[str, Any]:
     torch.manual_seed(4)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     watch = watched(optimizer, seen) if seen is not None else None
@@ -228,18 +230,18 @@ def assert_no_hooks_are_left(model: Any) -> None:
         assert not parameter._post_accumulate_grad_hooks
 
 
-def test_a_gradient_scaler_changes_nothing(seen: Seen) -> None:
+def test_a_gradient_scaler_changes_nothing(seen: ProcessInfo) -> None:
     """Its scale doubles on the way: unless that is seen, old and new norms do not compare."""
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=5)
     train_scaled(seen, scaler)
     assert scaler.get_scale() > 1024.0
-    bare = Seen()
+    bare = ProcessInfo()
     train_scaled(bare, torch.amp.GradScaler("cpu", enabled=False))
     assert len(seen) == 20
     assert [one.noise_scale for one in seen] == pytest.approx([one.noise_scale for one in bare], rel=1e-4)
 
 
-def train_scaled(seen: Seen, scaler: Any) -> None:
+def train_scaled(seen: ProcessInfo, scaler: Any) -> None:
     torch.manual_seed(0)
     model = fixed_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
@@ -254,7 +256,7 @@ def train_scaled(seen: Seen, scaler: Any) -> None:
     disarm()
 
 
-def test_a_step_that_overflows_is_left_out(seen: Seen) -> None:
+def test_a_step_that_overflows_is_left_out(seen: ProcessInfo) -> None:
     model = fixed_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     watched(optimizer, seen)
@@ -266,7 +268,7 @@ def test_a_step_that_overflows_is_left_out(seen: Seen) -> None:
     assert [one.observations for one in seen] == [1, 2, 3, 4, 5]
 
 
-def test_a_model_that_returns_its_loss_is_left_alone(seen: Seen) -> None:
+def test_a_model_that_returns_its_loss_is_left_alone(seen: ProcessInfo) -> None:
     class Loss(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -286,7 +288,7 @@ def test_a_model_that_returns_its_loss_is_left_alone(seen: Seen) -> None:
 
 
 def test_a_graph_that_can_be_gone_through_only_once_is_left_alone(
-    seen: Seen, capsys: pytest.CaptureFixture[str]
+    seen: ProcessInfo, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Checkpointed(nn.Module):
         def __init__(self) -> None:
@@ -309,7 +311,7 @@ def test_a_graph_that_can_be_gone_through_only_once_is_left_alone(
     assert "cannot be split" in capsys.readouterr().err
 
 
-def test_hooks_of_the_program_see_one_backward_pass(seen: Seen) -> None:
+def test_hooks_of_the_program_see_one_backward_pass(seen: ProcessInfo) -> None:
     model = nn.Sequential(nn.Linear(DIMENSIONS, 4), nn.Linear(4, 2))
     calls = []
     model[0].register_full_backward_hook(lambda *args: calls.append("module"))

@@ -36,11 +36,11 @@ class Strategy:
             raise UserError(
                 f"Strategy '{self.text}': {error}.", "Options are written as name:option=value."
             ) from error
-        return Narrowed(searcher, self.only) if self.only else searcher
+        return NarrowedSearcher(searcher, self.only) if self.only else searcher
 
 
 @dataclass(frozen=True)
-class Narrowed:
+class NarrowedSearcher:
     """A searcher that tries only the instance types that someone with experience has chosen."""
 
     inner: Searcher

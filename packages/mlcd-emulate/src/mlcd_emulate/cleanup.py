@@ -23,7 +23,7 @@ _FIRM_S = 20.0
 
 
 @dataclass(frozen=True)
-class Removed:
+class CleanupResult:
     """What was found and is gone."""
 
     supervisors: int  # main processes; the name is in the output of `mlcd emulate down --json`
@@ -32,13 +32,13 @@ class Removed:
     cgroups: int
 
 
-def remove_emulation(emulation: Emulation) -> Removed:
+def remove_emulation(emulation: Emulation) -> CleanupResult:
     """End its main process, kill what is left, and remove every trace; quiet where there is none."""
     ended = _end_main_processes(emulation)  # first: it makes and ends hosts while it lives
     return replace(remove_traces(emulation), supervisors=ended)
 
 
-def remove_traces(emulation: Emulation) -> Removed:
+def remove_traces(emulation: Emulation) -> CleanupResult:
     """Remove all that an emulation made, except its main process."""
     groups = list(find_groups(emulation.cgroup))
     processes = _end_processes(emulation, groups)
@@ -49,7 +49,7 @@ def remove_traces(emulation: Emulation) -> Removed:
     for group in groups:
         remove_group(group)
     shutil.rmtree(emulation.folder, ignore_errors=True)
-    return Removed(0, processes, len(namespaces), len(groups))
+    return CleanupResult(0, processes, len(namespaces), len(groups))
 
 
 def is_running(emulation: Emulation) -> bool:

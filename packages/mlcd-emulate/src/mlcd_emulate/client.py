@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.errors import CloudError, NotFoundError, UserError
-from mlcd_emulate.cleanup import MODULE, Removed, is_running, refuse_another_home, remove_emulation
+from mlcd_emulate.cleanup import MODULE, CleanupResult, is_running, refuse_another_home, remove_emulation
 from mlcd_emulate.emulation import CONTROL_HEADER, CONTROL_PATH, Emulation, State, read_state
 from mlcd_emulate.needs import require_all, require_root
 from mlcd_emulate.network import one_at_a_time
@@ -53,7 +53,7 @@ def up(emulation: Emulation, options: EmulationOptions) -> State:
     return _wait_until_ready(emulation, process)
 
 
-def down(emulation: Emulation) -> Removed:
+def down(emulation: Emulation) -> CleanupResult:
     """Remove an emulation and everything that it made; quiet where there is none."""
     require_root()
     refuse_another_home(emulation)

@@ -26,7 +26,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Told:
+class CreationMessages:
     """What was said of pods that could not be made."""
 
     messages: Sequence[str] = ()
@@ -40,13 +40,13 @@ class Creations:
         self._kubectl = kubectl
         self._quota = Quota()
 
-    def tell(self, job: str) -> Told:
+    def tell(self, job: str) -> CreationMessages:
         """What was said so far of its pods; nothing where events may not be read."""
         refused = self._refused(job)
         full = any(is_full(each.message) for each in refused)
         lasts = self._quota.lasts(refused, full and self._pods_leave())
         messages = [each.message for each in refused]
-        return Told(messages, [message for message in messages if lasts or not is_full(message)])
+        return CreationMessages(messages, [message for message in messages if lasts or not is_full(message)])
 
     def _refused(self, job: str) -> Sequence[Refused]:
         only = f"involvedObject.kind=Job,involvedObject.name={job},reason=FailedCreate"

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.kubernetes.creations import Creations, Told
+from mlcd.clouds.kubernetes.creations import CreationMessages, Creations
 from mlcd.clouds.kubernetes.errors import CredentialsError
 from mlcd.clouds.kubernetes.kubectl import Kubectl
-from mlcd.clouds.kubernetes.manifests import NAME, Wanted, indexed_job, name_of
-from mlcd.clouds.kubernetes.patience import Patience
+from mlcd.clouds.kubernetes.manifests import NAME, BucketFile, indexed_job, name_of
 from mlcd.clouds.kubernetes.pods import Pod, hopeless, read_pod, why_not_started, why_over
 from mlcd.clouds.kubernetes.pools import Pool, read_pools
 from mlcd.clouds.kubernetes.reach import PodReach
+from mlcd.clouds.kubernetes.retry_limit import RetryLimit
 from mlcd.clouds.kubernetes.tolerations import read_tolerations
 from mlcd.clouds.remote.base import BusyError, Machine, Notes, Reach
 from mlcd.core.machines import Deployment
@@ -28,7 +28,7 @@ _ENDED = ("Complete", "Failed")
 
 
 @dataclass(frozen=True)
-class Look:
+class JobAndPods:
     """The Job of a task and its pods, as they stood at one moment."""
 
     job: Mapping[str, Any] | None
@@ -57,9 +57,11 @@ class KubernetesMachines:
         self._kubectl = Kubectl.of(options)
         self._tolerations = read_tolerations(str(options["tolerations"]))
         self._creations = Creations(self._kubectl)
-        self._credentials = Patience()
-        self._looks: dict[str, Look] = {}
-        self._told: tuple[Look, Told] | None = None  # of pods that could not be made, with that look
+        self._credentials = RetryLimit()
+        self._looks: dict[str, JobAndPods] = {}
+        self._told: tuple[JobAndPods, CreationMessages] | None = (
+            None  # of pods that could not be made, with that look
+        )
         self._ended: dict[str, Pod] = {}  # by name, as they were last seen
         self.python = str(options["python"])
         self.lease_seconds = float(options["lease_seconds"])
@@ -137,9 +139,9 @@ class KubernetesMachines:
         pod = machine.details.get("pod", machine.id)
         return PodReach(self._kubectl, pod, f"{self._options['folder']}/{pod}", self.python)
 
-    def _wanted(self, task_id: str, job_id: str, deployment: Deployment) -> Wanted:
+    def _wanted(self, task_id: str, job_id: str, deployment: Deployment) -> BucketFile:
         wait_seconds = float(self._options["wait_seconds"])
-        return Wanted(
+        return BucketFile(
             task_id=task_id,
             job_id=job_id,
             what=str(deployment),
@@ -160,7 +162,7 @@ class KubernetesMachines:
                 return pool
         raise NoCapacityError(f"Kubernetes has no nodes of the pool '{name}' now.")
 
-    def _look(self, task_id: str) -> Look:
+    def _look(self, task_id: str) -> JobAndPods:
         """The Job and all its pods, by one question, not asked more often than once a second."""
         known = self._looks.get(task_id)
         if known is None or time.monotonic() - known.at > LOOK_SECONDS:
@@ -192,9 +194,9 @@ class KubernetesMachines:
         asked_at = float(machine.details["asked_at"])
         return time.time() - asked_at > float(self._options["wait_seconds"])
 
-    def _refuse_hopeless(self, task_id: str, look: Look, late: bool) -> None:
+    def _refuse_hopeless(self, task_id: str, look: JobAndPods, late: bool) -> None:
         pods = list(look.pods.values())
-        told = self._failed_creations(task_id, look) if len(pods) < look.nodes else Told()
+        told = self._failed_creations(task_id, look) if len(pods) < look.nodes else CreationMessages()
         error = hopeless(pods, told.lasting)
         if error is not None:
             raise error
@@ -206,7 +208,7 @@ class KubernetesMachines:
                 "Ask for fewer nodes, or raise kubernetes.wait_seconds.",
             )
 
-    def _failed_creations(self, task_id: str, look: Look) -> Told:
+    def _failed_creations(self, task_id: str, look: JobAndPods) -> CreationMessages:
         """What the Job's events say of pods that could not be made, asked for once with each look."""
         if self._told is None or self._told[0] is not look:
             self._told = look, self._creations.tell(name_of(task_id))
@@ -230,10 +232,10 @@ def has_ended(job: Mapping[str, Any]) -> bool:
     return over or "deletionTimestamp" in job["metadata"]
 
 
-def _read_look(items: Sequence[Mapping[str, Any]]) -> Look:
+def _read_look(items: Sequence[Mapping[str, Any]]) -> JobAndPods:
     pods = sorted((read_pod(item) for item in items if item["kind"] == "Pod"), key=lambda pod: not pod.over)
     job = next((item for item in items if item["kind"] == "Job"), None)
-    return Look(job, {pod.index: pod for pod in pods}, time.monotonic())
+    return JobAndPods(job, {pod.index: pod for pod in pods}, time.monotonic())
 
 
 def _found(task_id: str, index: int, pod: Pod | None) -> Machine:

@@ -11,9 +11,9 @@ from typing import IO, Any
 from mlcd.clouds.kubernetes.errors import CredentialsError, in_words, kind_of
 from mlcd.clouds.kubernetes.kubectl import Kubectl
 from mlcd.clouds.kubernetes.manifests import CONTAINER
-from mlcd.clouds.kubernetes.patience import Patience
+from mlcd.clouds.kubernetes.retry_limit import RetryLimit
 from mlcd.clouds.kubernetes.session import SERVER, BrokenSessionError, Session
-from mlcd.clouds.remote.base import Ran, RefusedError, UnreachableError
+from mlcd.clouds.remote.base import CommandResult, RefusedError, UnreachableError
 from mlcd.errors import CloudError, NoCapacityError, UserError
 
 FILE_SECONDS = 20.0
@@ -28,14 +28,14 @@ class PodReach:
         self._kubectl = kubectl
         self._pod = pod
         self._python = python
-        self._credentials = Patience()
+        self._credentials = RetryLimit()
         self._session = Session(kubectl.arguments(*self._words(python, "-u", "-c", SERVER)))
         self.base = base
 
-    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> Ran:
+    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
         """Run a command for bash there."""
         done = self._exec(command, stdin, seconds)
-        return Ran(done.returncode, (done.stdout + done.stderr).decode(errors="replace"))
+        return CommandResult(done.returncode, (done.stdout + done.stderr).decode(errors="replace"))
 
     def put(self, archive: Path, folder: str) -> None:
         """Unpack a gzipped tar archive into a folder there, as it is read."""
@@ -110,7 +110,7 @@ class PodReach:
         )
 
 
-def refusal(pod: str, said: str, credentials: Patience) -> CloudError:
+def refusal(pod: str, said: str, credentials: RetryLimit) -> CloudError:
     """What kubectl says of a pod that it could not enter: a right that is missing, or no answer for now.
 
     Credentials that cannot be had are no answer, as long as there is patience with them.

@@ -9,7 +9,7 @@ from mlcd.clouds.local.preparation import LocalNode
 from mlcd.clouds.local.sockets import Received, received_bytes
 from mlcd.clouds.tasks.gpus import GpuUse, gpu_use
 from mlcd.clouds.tasks.meter import NodeMeter
-from mlcd.clouds.tasks.processes import Seen, private_bytes, seen
+from mlcd.clouds.tasks.processes import ProcessInfo, private_bytes, seen
 from mlcd.core.progress import Usage
 
 SAMPLE_SECONDS = 0.5
@@ -47,13 +47,13 @@ class UsageMeter:
         self.usage = Usage.of([meter.usage for meter in self._meters])
         return next((rank for rank, group in enumerate(families) if self._too_much(group)), None)
 
-    def _look_longer(self, families: Sequence[Sequence[Seen]]) -> None:
+    def _look_longer(self, families: Sequence[Sequence[ProcessInfo]]) -> None:
         self._uses = {use.id: use for use in gpu_use([gpu for node in self._nodes for gpu in node.node.gpus])}
         connections = received_bytes()
         for received, group in zip(self._received, families, strict=True):
             received.count(connections, [process.pid for process in group])
 
-    def _too_much(self, group: list[Seen]) -> bool:
+    def _too_much(self, group: list[ProcessInfo]) -> bool:
         """Pages shared by forked workers count once: the exact sum is asked for only when it matters."""
         if not 0 < self._memory_bytes < sum(process.memory_bytes for process in group):
             return False

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.remote.base import Ran, UnreachableError
+from mlcd.clouds.remote.base import CommandResult, UnreachableError
 from mlcd.errors import CloudError
 
 FILE_SECONDS = 15.0
@@ -25,10 +25,10 @@ class RayReach:
         self._actor: Any = None
         self.base = base
 
-    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> Ran:
+    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
         """Run a command for bash there."""
         code, output = self._ask("run", command, stdin, seconds, seconds=seconds + FILE_SECONDS)
-        return Ran(code, output.decode(errors="replace"))
+        return CommandResult(code, output.decode(errors="replace"))
 
     def put(self, archive: Path, folder: str) -> None:
         """Send an archive in parts and unpack it there."""

@@ -26,7 +26,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandResult:
     """What a command on a machine gave."""
 
     code: int
@@ -53,7 +53,7 @@ class Reach(Protocol):
 
     base: str  # the folder there that is ours
 
-    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> Ran:
+    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
         """Run a command for bash there."""
         ...
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.received import agent_state, inside, refuse_no_room, regular_bytes
+from mlcd.clouds.remote.archives import Archive
 from mlcd.clouds.remote.base import Machine, Reach, UnreachableError
 from mlcd.clouds.remote.lease import Lease
-from mlcd.clouds.remote.parcels import Parcel
 from mlcd.core.progress import NodeUsage
 from mlcd.core.task import TaskFolder
 from mlcd.errors import CloudError, MlcdError
@@ -91,29 +91,29 @@ class RemoteNode:
         others = f"find {base}/tasks -mindepth 1 -maxdepth 1 ! -name {shlex.quote(Path(self.root).name)}"
         self._must(f"mkdir -p {make} {shlex.quote(self.control)}; {others} -exec rm -rf {{}} +", "make room")
 
-    def send(self, parcels: Sequence[Parcel]) -> None:
+    def send(self, archives: Sequence[Archive]) -> None:
         """Send everything."""
-        self._own_places(parcels)
-        for parcel in parcels:
-            self.reach.put(parcel.archive, self.place_of(parcel))
+        self._own_places(archives)
+        for archive in archives:
+            self.reach.put(archive.file, self.place_of(archive))
 
-    def _own_places(self, parcels: Sequence[Parcel]) -> None:
-        for parcel in parcels:
-            if parcel.into.startswith("/"):
-                self._must(_own(parcel.into), f"make {parcel.into}")
+    def _own_places(self, archives: Sequence[Archive]) -> None:
+        for archive in archives:
+            if archive.into.startswith("/"):
+                self._must(_own(archive.into), f"make {archive.into}")
 
-    def place_of(self, parcel: Parcel) -> str:
-        """The folder of the machine that a parcel is unpacked into."""
-        return parcel.into if parcel.into.startswith("/") else f"{self.root}/{parcel.into}"
+    def place_of(self, archive: Archive) -> str:
+        """The folder of the machine that an archive is unpacked into."""
+        return archive.into if archive.into.startswith("/") else f"{self.root}/{archive.into}"
 
-    def serve_parcels(self, spec: Mapping[str, Any], parcels: Sequence[Parcel], python: str) -> None:
+    def serve_archives(self, spec: Mapping[str, Any], archives: Sequence[Archive], python: str) -> None:
         """Pass on what was sent here, until all others have it."""
-        self._run_agent("relay", "serve", "pass on what it got", spec, python, _patience(parcels))
+        self._run_agent("relay", "serve", "pass on what it got", spec, python, _patience(archives))
 
-    def fetch_parcels(self, spec: Mapping[str, Any], parcels: Sequence[Parcel], python: str) -> None:
+    def fetch_archives(self, spec: Mapping[str, Any], archives: Sequence[Archive], python: str) -> None:
         """Fetch from another machine what was sent there."""
-        self._own_places(parcels)
-        self._run_agent("relay", "fetch", "fetch from another one", spec, python, _patience(parcels))
+        self._own_places(archives)
+        self._run_agent("relay", "fetch", "fetch from another one", spec, python, _patience(archives))
 
     def start(self, spec: Mapping[str, Any], python: str) -> None:
         """Start the agent; where it was started before, nothing happens."""
@@ -251,9 +251,9 @@ class RemoteNode:
             raise CloudError(f"Machine {self.machine.id} could not {what}: {why}")
 
 
-def _patience(parcels: Sequence[Parcel]) -> float:
+def _patience(archives: Sequence[Archive]) -> float:
     """How long passing them on may take."""
-    return 120.0 + sum(parcel.bytes for parcel in parcels) / SLOWEST_BYTES_PER_SECOND
+    return 120.0 + sum(archive.bytes for archive in archives) / SLOWEST_BYTES_PER_SECOND
 
 
 def _own(folder: str) -> str:

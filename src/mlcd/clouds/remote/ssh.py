@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mlcd.clouds.remote.base import Ran, UnreachableError
+from mlcd.clouds.remote.base import CommandResult, UnreachableError
 from mlcd.clouds.tasks.files import write_atomically
 from mlcd.errors import CloudError, MissingExtraError
 
@@ -39,7 +39,7 @@ class SshReach:
         self._opening = asyncio.Lock()
         self.base = base
 
-    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> Ran:
+    def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
         """Run a command for bash, with the environment of a login."""
         return self._await(self._run(command, stdin), seconds)
 
@@ -88,14 +88,14 @@ class SshReach:
             self.close()
             raise UnreachableError(f"{self._host} does not answer: {error}") from error
 
-    async def _run(self, command: str, stdin: bytes) -> Ran:
+    async def _run(self, command: str, stdin: bytes) -> CommandResult:
         connection = await self._connected()
         done = await connection.run(
             f"bash -lc {shlex.quote(command)}", input=stdin, encoding=None, check=False
         )
         return _ran(done)
 
-    async def _pipe(self, command: str, source: Path) -> Ran:
+    async def _pipe(self, command: str, source: Path) -> CommandResult:
         connection = await self._connected()
         return _ran(await connection.run(command, stdin=source, encoding=None, check=False))
 
@@ -163,11 +163,11 @@ async def _within(work: Coroutine[Any, Any, T], seconds: float) -> T:
     return await asyncio.wait_for(work, seconds)
 
 
-def _ran(done: Any) -> Ran:
+def _ran(done: Any) -> CommandResult:
     if done.exit_status is None:
         raise EOFError("it closed the connection before the command had ended")
     code = int(done.exit_status)
-    return Ran(
+    return CommandResult(
         code, (done.stdout or b"").decode(errors="replace") + (done.stderr or b"").decode(errors="replace")
     )
 

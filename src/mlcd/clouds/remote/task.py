@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from mlcd.clouds.remote.archives import make_archives
 from mlcd.clouds.remote.base import BusyError, Machine, Machines, RefusedError
 from mlcd.clouds.remote.collect import Collector
 from mlcd.clouds.remote.ends import first_lease
@@ -26,7 +27,6 @@ from mlcd.clouds.remote.files import Spec, State, TaskFiles
 from mlcd.clouds.remote.node import RemoteNode
 from mlcd.clouds.remote.node_spec import make_node_specs
 from mlcd.clouds.remote.outcome import NodeReports, decide_outcome
-from mlcd.clouds.remote.parcels import make_parcels
 from mlcd.clouds.remote.record import Record
 from mlcd.clouds.remote.upload import Upload
 from mlcd.clouds.remote.warm_pool import WarmMachine, claim, drop, refuse, take, taken_over
@@ -182,7 +182,7 @@ class RemoteTask(TaskLife[Spec, State]):
         """Send everything and start the agents, on all machines side by side."""
         record, drafts = self._record, self._files.root / "out"
         ours, packer = record.home.parent.resolve(), ThreadPoolExecutor(1)
-        packing = packer.submit(make_parcels, self._task, record.checkpoints, ours, drafts)
+        packing = packer.submit(make_archives, self._task, record.checkpoints, ours, drafts)
         packer.shutdown(wait=False)
         self._each(lambda node: node.wait_until_reachable(self._check_lost))
         self._each(RemoteNode.make_room)

@@ -1,4 +1,4 @@
-"""Brings parcels to all machines of a task: large ones go to the first alone, from which the others fetch them.
+"""Brings archives to all machines of a task: large ones go to the first alone, from which the others fetch them.
 
 A laptop sends a few megabytes a second, machines of one cloud exchange hundreds: so what has to go to n of them leaves
 home once instead of n times. Where the machines do not reach each other, each gets its own from home after all.
@@ -13,8 +13,8 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
+from mlcd.clouds.remote.archives import Archive
 from mlcd.clouds.remote.node import RemoteNode
-from mlcd.clouds.remote.parcels import Parcel
 from mlcd.errors import CloudError
 
 LARGE_BYTES = 4 << 20  # smaller ones are there before the first machine could pass them on
@@ -26,9 +26,9 @@ _PORTS = range(20000, 32000)  # below those that Linux gives to outgoing connect
 class Upload:
     """What the machines of a task get, and how. `send` first on all of them, then `relay`."""
 
-    def __init__(self, parcels: Sequence[Parcel], nodes: Sequence[RemoteNode], python: str) -> None:
-        self._large = [parcel for parcel in parcels if parcel.bytes >= LARGE_BYTES and len(nodes) > 1]
-        self._small = [parcel for parcel in parcels if parcel not in self._large]
+    def __init__(self, archives: Sequence[Archive], nodes: Sequence[RemoteNode], python: str) -> None:
+        self._large = [archive for archive in archives if archive.bytes >= LARGE_BYTES and len(nodes) > 1]
+        self._small = [archive for archive in archives if archive not in self._large]
         self._nodes = nodes
         self._python = python
         self._token = secrets.token_hex(16)
@@ -48,7 +48,7 @@ class Upload:
             threading.Thread(target=self._serve, args=(node,), name="relay", daemon=True).start()
             return
         try:
-            node.fetch_parcels(self._fetching(node), self._large, self._python)
+            node.fetch_archives(self._fetching(node), self._large, self._python)
         except CloudError:
             traceback.print_exc()
             node.send(self._large)
@@ -56,7 +56,7 @@ class Upload:
     def _serve(self, node: RemoteNode) -> None:
         """It ends by itself; where it cannot begin, the others will notice, and the log says why."""
         try:
-            node.serve_parcels(self._serving(node), self._large, self._python)
+            node.serve_archives(self._serving(node), self._large, self._python)
         except CloudError:
             traceback.print_exc()
 
@@ -67,13 +67,13 @@ class Upload:
             "token": self._token,
             "answers": (len(self._nodes) - 1) * len(self._large),
             "idle_seconds": IDLE_SECONDS,
-            "parcels": [[node.place_of(parcel), list(parcel.names)] for parcel in self._large],
+            "archives": [[node.place_of(archive), list(archive.names)] for archive in self._large],
         }
 
     def _fetching(self, node: RemoteNode) -> dict[str, Any]:
         base = f"http://{self._nodes[0].machine.address}:{self._port}/{self._token}"
         return {
             "urls": [f"{base}/{number}" for number in range(len(self._large))],
-            "folders": [node.place_of(parcel) for parcel in self._large],
+            "folders": [node.place_of(archive) for archive in self._large],
             "seconds": BEGIN_SECONDS,
         }

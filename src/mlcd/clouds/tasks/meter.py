@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlcd.clouds.tasks.gpus import GpuUse
-from mlcd.clouds.tasks.processes import Seen
+from mlcd.clouds.tasks.processes import ProcessInfo
 from mlcd.core.progress import NodeUsage
 
 WINDOW_SECONDS = 30.0
@@ -37,7 +37,7 @@ class NodeMeter:
     def sample(
         self,
         now: float,
-        processes: Sequence[Seen],
+        processes: Sequence[ProcessInfo],
         gpus: Sequence[GpuUse] = (),
         received_bytes: float | None = None,
     ) -> NodeUsage:
@@ -57,7 +57,7 @@ class NodeMeter:
         )
         return self.usage
 
-    def _used_by(self, processes: Sequence[Seen]) -> float:
+    def _used_by(self, processes: Sequence[ProcessInfo]) -> float:
         """CPU seconds so far; what has ended is no longer listed, but was used."""
         before = self._running_seconds
         self._running_seconds = sum(process.cpu_seconds for process in processes)

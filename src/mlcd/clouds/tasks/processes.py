@@ -20,7 +20,7 @@ _SIGKILL_BIT = 1 << (signal.SIGKILL - 1)
 
 
 @dataclass(frozen=True)
-class Seen:
+class ProcessInfo:
     """One process at one moment."""
 
     pid: int
@@ -47,13 +47,13 @@ def alive(pid: int, born: str) -> bool:
     return bool(born) and birth(pid) == born
 
 
-def seen() -> list[Seen]:
+def seen() -> list[ProcessInfo]:
     """All processes of this computer that still run."""
     rows = ((pid, _stat(pid)) for pid in _pids())
     return [_read(pid, fields) for pid, fields in rows if fields and fields[0] not in "ZX"]
 
 
-def family(roots: set[int], everyone: list[Seen]) -> list[Seen]:
+def family(roots: set[int], everyone: list[ProcessInfo]) -> list[ProcessInfo]:
     """These processes, all that share a session with them, and all their descendants."""
     members = {process.pid for process in everyone if process.pid in roots or process.session in roots}
     members |= _below(members, everyone)
@@ -120,7 +120,7 @@ def boot() -> str:
     return ""
 
 
-def _below(roots: set[int], everyone: list[Seen]) -> set[int]:
+def _below(roots: set[int], everyone: list[ProcessInfo]) -> set[int]:
     """All that these started, and what those started, in whatever session."""
     found: set[int] = set()
     while young := {row.pid for row in everyone if row.parent in roots | found} - roots - found:
@@ -188,8 +188,8 @@ def _stat(pid: int) -> list[str]:
     return text[text.rindex(")") + 2 :].split() if text else []
 
 
-def _read(pid: int, fields: list[str]) -> Seen:
-    return Seen(
+def _read(pid: int, fields: list[str]) -> ProcessInfo:
+    return ProcessInfo(
         pid=pid,
         parent=int(fields[1]),
         session=int(fields[3]),

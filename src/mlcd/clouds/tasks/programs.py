@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mlcd.clouds.tasks.processes import Seen, family, seen
+from mlcd.clouds.tasks.processes import ProcessInfo, family, seen
 from mlcd.clouds.tasks.signals import SIGNALS
 
 SERVING_GRACE_SECONDS = 2.0  # a parameter server has nothing to save
@@ -93,7 +93,7 @@ class Programs:
         """Those of them that are waited for."""
         return self.roots - self.serving
 
-    def family(self, everyone: list[Seen] | None = None) -> list[Seen]:
+    def family(self, everyone: list[ProcessInfo] | None = None) -> list[ProcessInfo]:
         """All processes of this node that still run."""
         return family(self.roots, seen() if everyone is None else everyone)
 

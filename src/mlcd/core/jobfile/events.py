@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import mlcd.core.jobfile.values as read
-from mlcd.core.notices import EVERY_OCCASION, Channel, Occasion, Recipient
+from mlcd.core.notices import EVERY_OCCASION, Channel, NotificationEvent, Recipient
 from mlcd.errors import did_you_mean
 
 MOST = 20  # recipients of a job
@@ -33,13 +33,13 @@ def recipients(value: Any) -> tuple[Recipient, ...]:
     return tuple(dict.fromkeys(_recipient(each) for each in values))
 
 
-def occasions(value: Any) -> tuple[Occasion, ...]:
+def occasions(value: Any) -> tuple[NotificationEvent, ...]:
     """One event or a list of them, of those that people can be notified of."""
     words = [word.strip().lower() for word in read.texts(value)]
     for word in words:
-        if word not in set(Occasion):
-            raise ValueError(f"{read.shown(word)} is no event. {did_you_mean(word, list(Occasion))}")
-    return tuple(Occasion(word) for word in words)
+        if word not in set(NotificationEvent):
+            raise ValueError(f"{read.shown(word)} is no event. {did_you_mean(word, list(NotificationEvent))}")
+    return tuple(NotificationEvent(word) for word in words)
 
 
 def checked_address(channel: Channel, address: str) -> str:

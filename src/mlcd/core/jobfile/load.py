@@ -40,7 +40,7 @@ class LoadedJob:
         return InvalidJobError(f"{where}: {error.key}: {error.message}", error.hint, error.key)
 
 
-class Beside(TypedDict, total=False):
+class LoadOptions(TypedDict, total=False):
     """What is given beside a file. The keys of overrides and defaults are the file's, with dots: 'search.seed'."""
 
     envs: Mapping[str, str]  # add to the file's own
@@ -52,7 +52,7 @@ class Beside(TypedDict, total=False):
 
 
 def load(
-    job: str | Path | Mapping[str, Any] | Job, base: Path = Path(), **beside: Unpack[Beside]
+    job: str | Path | Mapping[str, Any] | Job, base: Path = Path(), **beside: Unpack[LoadOptions]
 ) -> LoadedJob:
     """A job in whatever form: a file, a mapping with the same keys, or a Job."""
     if isinstance(job, Job):
@@ -62,20 +62,20 @@ def load(
     return load_job(Path(job), **beside)
 
 
-def load_job(path: Path, **beside: Unpack[Beside]) -> LoadedJob:
+def load_job(path: Path, **beside: Unpack[LoadOptions]) -> LoadedJob:
     """The job in a file; its paths are seen from the file's folder."""
     return _load(_read_file(path), path.stem, str(path), path.parent, beside)
 
 
 def parse_job(
-    text: str, source: str = "job.yaml", base: Path = Path(), **beside: Unpack[Beside]
+    text: str, source: str = "job.yaml", base: Path = Path(), **beside: Unpack[LoadOptions]
 ) -> LoadedJob:
     """The job in a text; paths are seen from base."""
     return _load(read_yaml(text), Path(source).stem, source, base, beside)
 
 
 def job_from_dict(
-    mapping: Mapping[str, Any], source: str = "job", base: Path = Path(), **beside: Unpack[Beside]
+    mapping: Mapping[str, Any], source: str = "job", base: Path = Path(), **beside: Unpack[LoadOptions]
 ) -> LoadedJob:
     """The job in a mapping with the keys of a job file."""
     return _load(Document({str(key): value for key, value in mapping.items()}), source, source, base, beside)
@@ -100,7 +100,7 @@ def _read_file(path: Path) -> Document:
         return Document(problems=[Problem("this is not text in UTF-8", line=line)])
 
 
-def _load(document: Document, name: str, source: str, base: Path, beside: Beside) -> LoadedJob:
+def _load(document: Document, name: str, source: str, base: Path, beside: LoadOptions) -> LoadedJob:
     if not document.data and document.problems:
         raise invalid_job(source, document, document.problems)
     if document.data and not document.data.get("name"):
@@ -116,7 +116,7 @@ def _load(document: Document, name: str, source: str, base: Path, beside: Beside
     )
 
 
-def _context(data: dict[str, Any], base: Path, beside: Beside) -> Context:
+def _context(data: dict[str, Any], base: Path, beside: LoadOptions) -> Context:
     """What the data is read in; variables given beside it are read as if it named them."""
     envs, secrets = beside.get("envs", {}), beside.get("secrets", {})
     for key, variables in (("envs", envs), ("secrets", secrets)):
@@ -141,7 +141,7 @@ def _lines(document: Document, given: set[str]) -> dict[str, int]:
     }
 
 
-def _merge(data: dict[str, Any], beside: Beside) -> set[str]:
+def _merge(data: dict[str, Any], beside: LoadOptions) -> set[str]:
     """Put what was given beside the file into its data; returns the top keys that no longer come from the file."""
     for key, value in beside.get("defaults", {}).items():
         if value is not None:

@@ -23,7 +23,7 @@ router = APIRouter(tags=["accounts"])
 TokenId = Annotated[str, Path(max_length=64)]
 
 
-class Mine(BaseModel):
+class MyAccount(BaseModel):
     """Your account and what is left of its budgets this month."""
 
     account: Account | None
@@ -37,7 +37,7 @@ class NewToken(Body):
     days: float | None = Field(None, gt=0, le=3650)
 
 
-class MadeToken(BaseModel):
+class CreatedToken(BaseModel):
     """A new token: its text is shown only now."""
 
     token: Token
@@ -51,7 +51,7 @@ class NewPassword(Body):
     new: str = Field(max_length=1000)
 
 
-@router.get("/me", responses=gives(Mine))
+@router.get("/me", responses=gives(MyAccount))
 def me(site: SiteOf, actor: SignedIn) -> Response:
     """Your account, and what is left of its budgets this month."""
     if not actor.name:
@@ -80,7 +80,7 @@ def tokens(site: SiteOf, actor: SignedIn) -> Response:
     return answer({"items": site.accounts.tokens(actor.name)})
 
 
-@router.post("/tokens", status_code=201, responses=gives(MadeToken, 201))
+@router.post("/tokens", status_code=201, responses=gives(CreatedToken, 201))
 def make_token(sent: NewToken, site: SiteOf, actor: SignedIn, idempotent: Idempotent) -> Response:
     """Create an API token; its text is shown only now."""
     _refuse_nobody(actor.name)

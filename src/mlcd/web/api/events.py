@@ -15,7 +15,7 @@ from mlcd.web.api.common import Limit, Number, VisibleJob, gives, page_of
 from mlcd.web.auth import SiteOf
 from mlcd.web.serialize import answer, light
 from mlcd.web.site import Site
-from mlcd.web.streams import News, Piece, event, stream_response
+from mlcd.web.streams import Piece, Update, event, stream_response
 
 router = APIRouter(tags=["following"])
 
@@ -75,20 +75,20 @@ async def log_stream(
     return stream_response(chunks)
 
 
-def _job_news(site: Site, job_id: str, after: int) -> News:
+def _job_news(site: Site, job_id: str, after: int) -> Update:
     """Events of a job, and its present state."""
     found = site.client.events(job_id, after, _AT_ONCE)
     view = site.client.view(job_id)
     pieces = [Piece(one.number - 1, one.number, event("event", one, one.number)) for one in found]
-    return News(pieces, event("view", light(view)), over=view.at_rest and len(found) < _AT_ONCE)
+    return Update(pieces, event("view", light(view)), over=view.at_rest and len(found) < _AT_ONCE)
 
 
-def _log_news(site: Site, job_id: str, task: str, node: int, after: int) -> News:
+def _log_news(site: Site, job_id: str, task: str, node: int, after: int) -> Update:
     """A log of one node."""
     page = site.client.log_page(job_id, after=after, node=node, task=task)
     data = {"lines": page.lines, "next": page.next}
     pieces = [Piece(after, page.next, event("lines", data, page.next))] if page.lines else []
-    return News(pieces, over=page.over)
+    return Update(pieces, over=page.over)
 
 
 def _newest_task(site: Site, job_id: str) -> str:

@@ -33,7 +33,7 @@ _REPORT_POLICY = (
 )
 
 
-class Made(BaseModel):
+class CreatedJob(BaseModel):
     """The id of a new job, and notices about it."""
 
     id: str
@@ -65,7 +65,7 @@ def check(sent: Submission, site: SiteOf, actor: Editor) -> Response:
     return answer(site.client.check(loaded, cloud=sent.cloud, cloud_options=options))
 
 
-@router.post("/jobs", status_code=201, responses=gives(Made, 201))
+@router.post("/jobs", status_code=201, responses=gives(CreatedJob, 201))
 def submit(sent: NewJob, site: SiteOf, actor: Editor, idempotent: Idempotent, request: Request) -> Response:
     """Store a job; with `start` its search begins, with `confirm` it trains without asking."""
     return idempotent.answer(lambda reserved: _submit(site, actor, sent, reserved, address_of(request)))

@@ -48,7 +48,7 @@ class About(BaseModel):
     upload_bytes: int
 
 
-class Asked(Body):
+class OffersRequest(Body):
     """Which cloud is asked, and how."""
 
     cloud: str | None = Field(
@@ -68,16 +68,16 @@ def offers(
 ) -> Response:
     """What a cloud sells now."""
     refuse_other_sites(request)
-    return _offers(site, actor, Asked(cloud=cloud))
+    return _offers(site, actor, OffersRequest(cloud=cloud))
 
 
 @router.post("/offers", name="offers_with_options", responses=gives(list_of(Offer)))
-def offers_with_options(sent: Asked, site: SiteOf, actor: SignedIn) -> Response:
+def offers_with_options(sent: OffersRequest, site: SiteOf, actor: SignedIn) -> Response:
     """What a cloud sells now, with options of your own."""
     return _offers(site, actor, sent)
 
 
-def _offers(site: Site, actor: Actor, asked: Asked) -> Response:
+def _offers(site: Site, actor: Actor, asked: OffersRequest) -> Response:
     cloud = asked.cloud or site.client.settings.cloud
     refuse_cloud(site, actor, cloud)
     options = cloud_options(site, actor, cloud, asked.options)

@@ -32,7 +32,7 @@ REST = 10.0  # times as long as it took
 
 
 @dataclass
-class _Kept:
+class _CachedCharts:
     """The charts as last reckoned."""
 
     version: str = ""
@@ -45,7 +45,7 @@ class ChartCache:
     """The charts of the jobs that are looked at."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, Which], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Which], _CachedCharts] = OrderedDict()
         self._lock = threading.Lock()
 
     def charts(self, client: Client, job_id: str, which: Which) -> bytes:
@@ -61,9 +61,9 @@ class ChartCache:
                 kept.rests_until = time.monotonic() + REST * (time.monotonic() - began)
             return kept.data
 
-    def _of(self, job_id: str, which: Which) -> _Kept:
+    def _of(self, job_id: str, which: Which) -> _CachedCharts:
         with self._lock:
-            kept = self._kept.setdefault((job_id, which), _Kept())
+            kept = self._kept.setdefault((job_id, which), _CachedCharts())
             self._kept.move_to_end((job_id, which))
             while len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)

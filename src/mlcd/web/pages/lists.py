@@ -21,7 +21,7 @@ from mlcd.web.auth import SignedIn, SiteOf, owners_of
 from mlcd.web.clouds import clouds_of
 from mlcd.web.pages.rendering import page, part
 from mlcd.web.site import Site
-from mlcd.web.streams import News, event, stream_response
+from mlcd.web.streams import Update, event, stream_response
 
 router = APIRouter()
 
@@ -100,12 +100,12 @@ async def live_jobs(
     return stream_response(chunks)
 
 
-def _rows(site: Site, choice: Choice, show_owner: bool, _after: int) -> News:
+def _rows(site: Site, choice: Choice, show_owner: bool, _after: int) -> Update:
     """A page of the list, drawn."""
     found = choice.found(site)
     rows = part("parts/job_rows.html", found=found, show_owner=show_owner)
     resting = not any(line.state in _BUSY for line in found.items)
-    return News(snapshot=event("parts", {"parts": {"rows": rows}}), over=resting)
+    return Update(snapshot=event("parts", {"parts": {"rows": rows}}), over=resting)
 
 
 @router.get("/models")

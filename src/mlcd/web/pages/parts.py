@@ -17,7 +17,7 @@ from mlcd.reporting.training_estimates import samples_by_batch
 from mlcd.web.pages.charts import search_version, training_version
 from mlcd.web.pages.rendering import part
 from mlcd.web.site import Site
-from mlcd.web.streams import News, event
+from mlcd.web.streams import Update, event
 
 MOST_EVENTS = 150
 MOST_NODES_DRAWN = 8  # more lines than that nobody tells apart; the table has them all
@@ -33,10 +33,10 @@ class JobParts:
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
         self._lock = threading.Lock()
 
-    def __call__(self, _after: int) -> News:
+    def __call__(self, _after: int) -> Update:
         shown = self.shown()
         data = {key: shown[key] for key in ("parts", "state", "tasks", "versions", "now")}
-        return News(snapshot=event("parts", data), over=shown["resting"])
+        return Update(snapshot=event("parts", data), over=shown["resting"])
 
     def shown(self) -> dict[str, Any]:
         """What the page and its stream say."""

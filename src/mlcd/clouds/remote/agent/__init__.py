@@ -1,6 +1,6 @@
 """What runs on a rented machine and looks after one node of a task there.
 
-It is sent to the machine with the worker (see mlcd.clouds.remote.parcels) and started as
+It is sent to the machine with the worker (see mlcd.clouds.remote.archives) and started as
 `python3 -m mlcd.clouds.remote.agent start FOLDER`, its spec on standard input. Standard library only, Python 3.9 or
 newer. It outlives the connection that started it, and keeps time limit and lease by itself.
 

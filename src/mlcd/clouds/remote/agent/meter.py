@@ -9,7 +9,7 @@ from typing import Any
 
 from mlcd.clouds.tasks.gpus import GpuUse, gpu_use
 from mlcd.clouds.tasks.meter import NodeMeter
-from mlcd.clouds.tasks.processes import Seen
+from mlcd.clouds.tasks.processes import ProcessInfo
 from mlcd.core.progress import NodeUsage
 
 GPU_SECONDS = 5.0  # between two looks at the GPUs, which cost more than processes
@@ -24,7 +24,7 @@ class MachineMeter:
         self._uses: Sequence[GpuUse] = ()
         self._used_at = -GPU_SECONDS
 
-    def sample(self, processes: Sequence[Seen]) -> NodeUsage:
+    def sample(self, processes: Sequence[ProcessInfo]) -> NodeUsage:
         """Look once."""
         now = time.monotonic()
         if now - self._used_at >= GPU_SECONDS:

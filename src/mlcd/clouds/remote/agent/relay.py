@@ -1,10 +1,10 @@
 """Passes what one machine was sent on to the others of its task: `relay serve` there, `relay fetch` here, spec on stdin.
 
     serve   {"address": "10.0.0.4", "port": 20123, "token": "…", "answers": 6, "idle_seconds": 60,
-             "parcels": [["/var/lib/mlcd/tasks/t1/copy", ["train.py", "data"]], …]}
+             "archives": [["/var/lib/mlcd/tasks/t1/copy", ["train.py", "data"]], …]}
     fetch   {"urls": ["http://10.0.0.4:20123/…/0", …], "folders": ["/var/lib/mlcd/tasks/t1/copy", …], "seconds": 20}
 
-A parcel travels as a plain tar stream: between machines of one cloud the network is faster than packing. It ends with the
+A archive travels as a plain tar stream: between machines of one cloud the network is faster than packing. It ends with the
 connection; one that breaks off lacks the zeros with which every archive ends.
 """
 
@@ -52,15 +52,15 @@ class _Answer(BaseHTTPRequestHandler):
     server: Relay
 
     def do_GET(self) -> None:
-        """Send a parcel as a tar stream."""
+        """Send an archive as a tar stream."""
         spec = self.server.spec
-        parcels = {f"/{spec['token']}/{number}": one for number, one in enumerate(spec["parcels"])}
-        if self.path not in parcels:
+        archives = {f"/{spec['token']}/{number}": one for number, one in enumerate(spec["archives"])}
+        if self.path not in archives:
             self.send_error(404)
             return
         self.send_response(200)
         self.end_headers()
-        self._stream(*parcels[self.path])
+        self._stream(*archives[self.path])
         self.server.answered += 1
 
     def _stream(self, folder: str, names: list[str]) -> None:
@@ -75,7 +75,7 @@ class _Answer(BaseHTTPRequestHandler):
 
 
 def fetch(spec: dict[str, Any]) -> None:
-    """Unpack every parcel into its folder; fails where one does not arrive whole."""
+    """Unpack every archive into its folder; fails where one does not arrive whole."""
     for url, folder in zip(spec["urls"], spec["folders"]):  # noqa: B905  # Python 3.9
         Path(folder).mkdir(parents=True, exist_ok=True)
         with _open(url, spec["seconds"]) as answer, _unpacking(folder) as tar:

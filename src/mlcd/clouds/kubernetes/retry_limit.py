@@ -1,4 +1,4 @@
-"""Patience with what fails for a moment: it ends when nothing went well for a while."""
+"""How long what fails for a moment is tried again: it ends when nothing went well for a while."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 SECONDS = 60.0
 
 
-class Patience:
+class RetryLimit:
     """Counts from the first failure after the last success."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -19,30 +19,30 @@ from mlcd.worker.trees import is_below
 
 
 @dataclass(frozen=True)
-class Parcel:
-    """An archive and the folder on the machine that it is unpacked into, relative to the task's."""
+class Archive:
+    """A packed file and the folder on the machine that it is unpacked into, relative to the task's."""
 
-    archive: Path
+    file: Path
     into: str
     names: tuple[str, ...] = ()  # of what is at its top
 
     @property
     def bytes(self) -> int:
         """Its size on the way."""
-        return self.archive.stat().st_size
+        return self.file.stat().st_size
 
 
-def make_parcels(task: Task, checkpoints: Path, skip: Path, drafts: Path) -> list[Parcel]:
+def make_archives(task: Task, checkpoints: Path, skip: Path, drafts: Path) -> list[Archive]:
     """Everything that each machine of a task gets, packed; the drafts folder is made anew."""
     shutil.rmtree(drafts, ignore_errors=True)
     drafts.mkdir(parents=True)
-    parcels = [_pack(drafts / "bundle.tgz", _bundle(drafts / "bundle"), "bundle")]
-    parcels.append(_pack(drafts / "copy.tgz", _workdir(task, skip), "copy"))
-    parcels += [_mount(task, where, drafts, skip) for where in task.file_mounts]
+    archives = [_pack(drafts / "bundle.tgz", _bundle(drafts / "bundle"), "bundle")]
+    archives.append(_pack(drafts / "copy.tgz", _workdir(task, skip), "copy"))
+    archives += [_mount(task, where, drafts, skip) for where in task.file_mounts]
     newest = newest_complete(checkpoints)
     if newest is not None:
-        parcels.append(_pack(drafts / "checkpoint.tgz", _checkpoint(newest), "checkpoints"))
-    return parcels
+        archives.append(_pack(drafts / "checkpoint.tgz", _checkpoint(newest), "checkpoints"))
+    return archives
 
 
 def _bundle(folder: Path) -> dict[str, Path]:
@@ -66,7 +66,7 @@ def _workdir(task: Task, skip: Path) -> dict[str, Path]:
     return {str(path.relative_to(workdir)): path for path in entries_of(workdir, skip)}
 
 
-def _mount(task: Task, where: str, drafts: Path, skip: Path) -> Parcel:
+def _mount(task: Task, where: str, drafts: Path, skip: Path) -> Archive:
     """A mount goes to its place in the working copy, or to the absolute path on the machine that it names."""
     origin = (Path(task.workdir) / Path(task.file_mounts[where]).expanduser()).resolve()
     if not origin.exists():
@@ -93,13 +93,13 @@ def _checkpoint(folder: Path) -> dict[str, Path]:
     }
 
 
-def _pack(archive: Path, content: Mapping[str, Path], into: str) -> Parcel:
+def _pack(file: Path, content: Mapping[str, Path], into: str) -> Archive:
     """A gzipped tar file, packed fast rather than small; links that lead out of the folder become what they mean."""
-    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+    with tarfile.open(file, "w:gz", compresslevel=1) as tar:
         for name, path in sorted(content.items()):
             if not name or not (path.is_file() or path.is_dir()):
                 continue
             outside = path.is_symlink() and path.readlink().is_absolute()
             tar.add(path.resolve() if outside else path, arcname=name, recursive=False)
     names = {PurePosixPath(name).parts[0] for name in content if name}
-    return Parcel(archive, into, tuple(sorted(names)))
+    return Archive(file, into, tuple(sorted(names)))
