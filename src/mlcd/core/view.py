@@ -100,6 +100,7 @@ class Stray:
     owned: Owned
     why: str
     ended: bool  # whether the sweep ended it
+    needed_elsewhere: bool = False  # or later, perhaps: only `mlcd sweep --others` ends it
 
 
 @dataclass(frozen=True)

@@ -49,11 +49,11 @@ def _each_alone(clouds: Iterable[str]) -> list[str]:
 
 def _strays_of(store: Store, cloud: Cloud) -> list[Stray]:
     found = [(owned, _why_stray(store, owned, cloud.clock.now())) for owned in cloud.owned()]
-    return [Stray(cloud.name, owned, why, ended=False) for owned, why in found if why]
+    return [Stray(cloud.name, owned, why[0], False, needed_elsewhere=why[1]) for owned, why in found if why]
 
 
 def _may_end(stray: Stray, others: bool) -> bool:
-    return others or stray.why not in (OTHERS, RESUMABLE)
+    return others or not stray.needed_elsewhere
 
 
 def _ended(cloud: Cloud, stray: Stray, problems: list[SweepProblem]) -> Stray:
@@ -66,21 +66,21 @@ def _ended(cloud: Cloud, stray: Stray, problems: list[SweepProblem]) -> Stray:
     return replace(stray, ended=True)
 
 
-def _why_stray(store: Store, owned: Owned, now: float) -> str:
-    """Why nobody needs it; empty if somebody does."""
+def _why_stray(store: Store, owned: Owned, now: float) -> tuple[str, bool] | None:
+    """Why nobody needs it, and whether somebody elsewhere or later may; None if somebody does now."""
     try:
         record = store.job(owned.job_id)
     except NotFoundError:
         leased = owned.leased_until is not None and owned.leased_until > now
-        return OTHERS if leased else "no job of this store started it"
+        return (OTHERS, True) if leased else ("no job of this store started it", False)
     return _why_unneeded(store, record, owned, now)
 
 
-def _why_unneeded(store: Store, record: JobRecord, owned: Owned, now: float) -> str:
+def _why_unneeded(store: Store, record: JobRecord, owned: Owned, now: float) -> tuple[str, bool] | None:
     open_tasks = {task.id for task in store.tasks(record.id, open_only=True)}
     kept = owned.kept_until is not None and owned.kept_until > now
     if owned.task_id not in open_tasks and not kept:
-        return "its task is over"
+        return "its task is over", False
     if not record.state.active:
-        return f"its job is {record.state}"
-    return "" if alive(record.controller) else RESUMABLE
+        return f"its job is {record.state}", False
+    return None if alive(record.controller) else (RESUMABLE, True)
