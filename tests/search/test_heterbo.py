@@ -8,12 +8,12 @@ import pytest
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Stop
+from mlcd.core.trial import FailureKind
 from mlcd.search.base import Searcher
-from mlcd.search.heterbo import HeterBO, past_the_peak
+from mlcd.search.heterbo import HeterBO
 from mlcd.search.speed_model import expected_improvement
-from mlcd.search.table import study_view
 from mlcd.testing.searcher_contract import SearcherContract, make_study, play, scaling_truth, small_space
-from search_worlds import deployment, measured, study_of
+from search_worlds import deployment, failed, measured, study_of
 
 
 class TestHeterBO(SearcherContract):
@@ -48,30 +48,6 @@ def test_expected_improvement_is_equation_4() -> None:
     assert expected_improvement(1.8, np.array([2.0]), np.array([0.5]))[0] == pytest.approx(expected, rel=0.02)
 
 
-def test_no_larger_scale_out_after_a_declining_pair() -> None:
-    space = (*(deployment("c5", nodes) for nodes in range(1, 9)), deployment("p3", 8))
-    study = study_of(
-        measured(space[0], 10.0), measured(space[2], 20.0), measured(space[4], 18.0), space=space
-    )
-    assert [space[row].key for row in np.flatnonzero(past_the_peak(study_view(study)))] == [
-        "6xc5",
-        "7xc5",
-        "8xc5",
-    ]
-
-
-def test_a_decline_within_the_noise_is_none() -> None:
-    space = tuple(deployment("c5", nodes) for nodes in range(1, 9))
-    study = study_of(measured(space[0], 10.0, 0.02), measured(space[1], 9.9, 0.02), space=space)
-    assert not past_the_peak(study_view(study)).any()
-
-
-def test_batch_sizes_have_their_own_curves() -> None:
-    space = tuple(deployment("c5", nodes, batch) for nodes in (1, 2, 4) for batch in (32, 64))
-    study = study_of(measured(space[0], 10.0), measured(space[2], 5.0), space=space)
-    assert [space[row].key for row in np.flatnonzero(past_the_peak(study_view(study)))] == ["4xc5/b32"]
-
-
 def test_a_job_shorter_than_a_probe_is_not_searched_for_long() -> None:
     searched = play(HeterBO(), make_study(Goal(Aim.FASTEST), hours=0.05), scaling_truth)
     assert len(searched.study.trials) <= 12
@@ -79,7 +55,7 @@ def test_a_job_shorter_than_a_probe_is_not_searched_for_long() -> None:
 
 def test_the_end_says_why() -> None:
     searched = play(HeterBO(), make_study(Goal(Aim.FASTEST)), scaling_truth)
-    assert searched.stop.reason == "no other deployment promises to save more than trying it costs"
+    assert searched.stop.reason == "no other deployment is expected to save more than trying it costs"
 
 
 def test_the_choice_is_close_to_the_best() -> None:
@@ -88,3 +64,38 @@ def test_the_choice_is_close_to_the_best() -> None:
     assert isinstance(searched.stop, Stop)
     assert searched.stop.choice is not None
     assert scaling_truth(searched.stop.choice) > 0.85 * max(map(scaling_truth, study.space))
+
+
+def test_a_deployment_that_is_expected_to_keep_the_deadline_is_taken_before_the_next_probe_loses_it() -> None:
+    space = tuple(deployment("c5", nodes) for nodes in range(1, 9))
+    study = study_of(measured(space[3], 100.0), space=space, aim=Aim.CHEAPEST, deadline_hours=1.19)
+    stop = HeterBO().suggest(study)
+    assert isinstance(stop, Stop)
+    assert stop.choice == space[3]
+    assert "what is left of the limits is needed to train on" in stop.reason
+
+
+def test_nothing_is_tried_that_linear_speed_up_cannot_bring_within_the_deadline() -> None:
+    """One node takes 100 hours, so even eight cannot keep five: the goal is given up after one probe."""
+    space = tuple(deployment("c5", nodes) for nodes in range(1, 9))
+    study = study_of(measured(space[0], 1.0), space=space, aim=Aim.CHEAPEST, deadline_hours=5.0)
+    assert HeterBO().suggest(study) == Stop(
+        None, "nothing measured keeps the limits, and nothing else is likely to"
+    )
+
+
+def test_no_probe_is_made_whose_saving_is_smaller_than_its_price() -> None:
+    """A training of ten minutes on one node: no probe of ten minutes can save time."""
+    space = tuple(deployment("c5", nodes) for nodes in range(1, 9))
+    study = study_of(measured(space[0], 600.0), space=space)
+    assert isinstance(HeterBO().suggest(study), Stop)
+
+
+def test_after_many_failures_on_small_clusters_larger_ones_are_tried() -> None:
+    types = [f"c{number}" for number in range(5)]
+    space = tuple(deployment(name, nodes) for name in types for nodes in (1, 2, 16))
+    small = [failed(each, FailureKind.CRASHED) for each in space if each.nodes == 1]
+    study = study_of(*small, measured(space[2], 1.0), space=space)
+    answer = HeterBO().suggest(study)
+    assert isinstance(answer, Deployment)
+    assert answer.nodes == 16

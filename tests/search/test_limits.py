@@ -60,11 +60,18 @@ def test_without_limits_there_is_always_room() -> None:
     assert room_for_probes(study, best_feasible(study)).admits(study, deployment("p3", 8, usd_per_hour=1e6))
 
 
-def test_an_incumbent_that_is_not_sure_holds_nothing_back() -> None:
-    study = study_of(
-        measured(FAST, 100.0), deadline_hours=1.19
-    )  # 1 h and a probe: 1.17 h, a little slower breaks it
-    assert best_feasible(study) is not None
+def test_an_incumbent_that_is_only_expected_to_keep_the_limits_is_not_lost_either() -> None:
+    # 1 h of training and a probe: 1.17 h of 1.19 h, so that a little slower breaks it, and another probe does, too.
+    study = study_of(measured(FAST, 100.0), deadline_hours=1.19)
+    incumbent = best_feasible(study)
+    assert incumbent is not None
     assert surely_feasible(study) is None
-    room = room_for_probes(study, best_feasible(study))
-    assert room.seconds == pytest.approx(1.19 * 3600.0 - 600.0)
+    room = room_for_probes(study, incumbent)
+    assert room.seconds == pytest.approx(0.19 * 3600.0 - 600.0)
+    assert not room.admits(study, SLOW)
+
+
+def test_what_cannot_keep_the_limits_holds_nothing_back() -> None:
+    study = study_of(measured(FAST, 100.0), deadline_hours=1.1)
+    assert best_feasible(study) is None
+    assert room_for_probes(study, study.trials[0]).seconds == pytest.approx(1.1 * 3600.0 - 600.0)

@@ -9,8 +9,8 @@ from mlcd.core.goal import Aim, Goal
 from mlcd.core.job import Job, NodeRange, Topology
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Stop
+from mlcd.search.concave import past_the_peak
 from mlcd.search.fc2 import CostOpt
-from mlcd.search.heterbo import past_the_peak
 from mlcd.search.space import make_space
 from mlcd.search.table import study_view
 from mlcd.search.trials import local_batch

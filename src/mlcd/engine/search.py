@@ -75,7 +75,7 @@ class Search:
         if (done := self._all_done(study)) is not None:
             return done
         step = self.searcher.suggest(study)
-        if isinstance(step, Deployment) and self._allowed(study, step) < self._record.job.probe.min_seconds:
+        if isinstance(step, Deployment) and self._allowed(study, step) < self._needed(study, step):
             best = best_feasible(study)
             return Stop(best.deployment if best else None, "nothing more can be tried within the limits")
         return step
@@ -140,6 +140,11 @@ class Search:
         spent = Ledger(study.spent.seconds + reserve.seconds, usd + self._promised_usd(study.goal, usd))
         ending_seconds = self._record.job.checkpoint.grace_seconds + self.context.cloud.ending_seconds
         return rental_seconds(study.goal, spent, deployment, ending_seconds)
+
+    def _needed(self, study: Study, deployment: Deployment) -> float:
+        """What a probe takes: with a deployment in hand, one that would be cut off before is not rented at all."""
+        least = self._record.job.probe.min_seconds
+        return least if best_feasible(study) is None else max(least, study.probe_seconds(deployment))
 
     def _promised_usd(self, goal: Goal, spent_usd: float) -> float:
         """What one more probe must leave to those at its side."""

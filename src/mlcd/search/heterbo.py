@@ -4,23 +4,27 @@ What the paper says, and the reading chosen where it leaves one open:
 
 Prior function. A Gaussian process on the training speed; here on its logarithm (see mlcd.search.speed_model).
 
-Eq. 4, EI.      On y(D) = log of what the goal makes small of the training on D: hours (scenarios 1 and 3),
-                dollars (scenario 2). y_o is that of the incumbent: the best measured deployment that keeps the
-                limits. exp turns EI into the share of the incumbent's training that D is expected to save.
+Eq. 4, EI.      Of the training on D, whose time and cost are log-normal: the mean over its outcomes of what the whole
+                job takes less than if it were trained on the incumbent, the best measured deployment that keeps the
+                limits; in hours (scenarios 1 and 3) or dollars (scenario 2).
 Eq. 5 and 6,    TEI: T_max − T_profile − S/EI(D) and C_max − C_profile − S/EI(D) × P(m), with "EI(D)" read as the
                 speed that D is expected to give: what would be left of the deadline and of the budget if D were
-                profiled now and the training then ran on D. What was spent before is taken off as well. The
-                speed is uncertain, so the improvement counts with the probability that both are not negative.
+                profiled now and the training then ran on D. What was spent before is taken off as well. An
+                outcome counts as improvement only where both are not negative, with a margin for what a probe
+                cannot see of a training.
 Eq. 7 and 8,    PL_T = t(m, n) and PL_C = P(m) × n × t(m, n), taken off the improvement in the goal's own unit:
                 hours saved less hours of profiling, or dollars saved less dollars of profiling.
 Initial points. A single node of each type (the fewest that the space has), cheapest first, left out where the
                 reserve forbids. A catalogue with hundreds of types would make this the whole search: beyond
                 `initial_types` of them, so many are taken evenly over the range of prices. Where the job allows
                 several batch sizes (the paper fixes it), the largest and the smallest are tried as well.
-Stop.           The reserve (mlcd.search.limits). "95 % confidence interval of the expected improvement": D is
-                profiled only while the optimistic end of the interval promises more than profiling D costs.
-Concave prior.  Two neighbouring measured scale-outs of one type (at one batch size) with declining speed: no
-                larger scale-out of it is tried.
+Stop.           The reserve (mlcd.search.limits), and no deployment of positive net value: what it is expected to save
+                less what profiling it costs. "95 % confidence interval of the expected improvement": the measured
+                speeds that bound a deployment (mlcd.search.concave) and those that decide what keeps the limits count
+                with their intervals of that `confidence`; the optimistic end of an expectation is no reason to profile.
+Concave prior.  What lies beyond a line's measured points is bounded by them: no deployment is expected to be faster than
+                linear speed-up, or than the declining slope of two measured ones, allows. After two neighbouring
+                measured scale-outs with declining speed no larger one of that type (at that batch size) is tried.
 No incumbent.   The paper does not say. Feasibility comes first: of the deployments most likely to keep the limits
                 the one that is cheapest to profile. Where the process sees none, the measured one that comes nearest
                 is scaled out while linear speed-up would be enough; where it would not, the goal is given up.
@@ -29,7 +33,6 @@ No incumbent.   The paper does not say. Feasibility comes first: of the deployme
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
@@ -38,8 +41,10 @@ from scipy.special import ndtri
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Stop, Study
 from mlcd.core.trial import Trial
-from mlcd.forecast.training_forecast import speed_error
+from mlcd.forecast.training_forecast import UNSEEN_SHARE
 from mlcd.search.arrays import Floats, Mask
+from mlcd.search.auto.failures import chance_of_failure
+from mlcd.search.auto.features import describe
 from mlcd.search.candidates import (
     affordable,
     end_of_batch_sizes,
@@ -47,19 +52,21 @@ from mlcd.search.candidates import (
     goal_cost_of_probes,
     left_after_probe,
 )
-from mlcd.search.limits import best_feasible, nearest, room_for_probes, surely_feasible
+from mlcd.search.concave import past_the_peak, speed_bounds
+from mlcd.search.limits import best_feasible, expected_total, nearest, room_for_probes
 from mlcd.search.speed_model import (
+    Outcomes,
     SpeedBeliefs,
     Speeds,
     Trainings,
     expect_speeds,
     expect_trainings,
-    expected_improvement,
+    possible_outcomes,
 )
-from mlcd.search.table import StudyView, study_view
-from mlcd.search.trials import measured_trials
+from mlcd.search.table import StudyView, goal_values, study_view
 
 _Z_TO_GIVE_UP = 6.0  # standard deviations of luck that would not help; the process is surer than it should be
+_LIKELY = 0.8  # of the best chance to keep the limits: among those, the cheapest to profile
 
 
 @dataclass(frozen=True)
@@ -67,15 +74,15 @@ class HeterBO(SpeedBeliefs):
     """Bayesian optimisation that counts what each probe costs."""
 
     initial_types: Annotated[int, "instance types that are tried first, evenly over the prices"] = 6
-    confidence: Annotated[float, "of the interval of the expected improvement, for stopping"] = 0.95
+    confidence: Annotated[float, "of the intervals of measured speeds and of trainings"] = 0.95
 
     def suggest(self, study: Study) -> Deployment | Stop:
         """The next deployment to profile, or the best measured one that keeps the limits."""
-        best = best_feasible(study)
-        choice = best.deployment if best is not None else None
+        incumbent = best_feasible(study)
+        choice = incumbent.deployment if incumbent is not None else None
         if not study.probes_left:
             return Stop(choice, f"all {study.max_probes} probes that were allowed are used")
-        view, incumbent = study_view(study), surely_feasible(study)
+        view = study_view(study)
         within_reach = view.open & affordable(view, room_for_probes(study, incumbent))
         if not within_reach.any():
             return Stop(choice, _why_nothing_is_left(view, choice))
@@ -103,32 +110,70 @@ class HeterBO(SpeedBeliefs):
     def _towards_better(
         self, view: StudyView, candidates: Mask, speeds: Speeds, incumbent: Trial
     ) -> Deployment | Stop:
-        trainings = expect_trainings(view, speeds)
-        best = float(trainings.value[view.table.position[incumbent.deployment]])
-        penalty = goal_cost_of_probes(view, incumbent)  # eq. 7 and 8
-        promise = best - trainings.value * np.exp(-self._z * trainings.sd)
-        worthwhile = candidates & (promise > penalty)
+        outcomes = possible_outcomes(view, speeds, speed_bounds(view, self._z))
+        saving = _expected_saving(view, outcomes, incumbent, self._z)  # eq. 4
+        net = saving - goal_cost_of_probes(view, incumbent)  # eq. 7 and 8
+        worthwhile = candidates & (net > 0.0)
         if not worthwhile.any():
             return Stop(
-                incumbent.deployment, "no other deployment promises to save more than trying it costs"
+                incumbent.deployment, "no other deployment is expected to save more than trying it costs"
             )
-        improvement = expected_improvement(np.log(best), np.log(trainings.value), trainings.sd)  # eq. 4
-        saved = best * (1.0 - np.exp(-improvement)) * _chance_of_keeping_limits(view, trainings)
-        return _best_of(view, worthwhile, saved - penalty)
+        return _best_of(view, worthwhile, net)
 
     def _towards_feasible(self, view: StudyView, candidates: Mask, speeds: Speeds) -> Deployment | Stop:
         trainings = expect_trainings(view, speeds)
-        seconds, usd = left_after_probe(view)
-        possible = candidates & trainings.could_be_within(seconds, usd, _Z_TO_GIVE_UP)
+        seconds, usd = _left_to_train(view, self._z)
+        possible = (
+            candidates
+            & trainings.could_be_within(seconds, usd, _Z_TO_GIVE_UP)
+            & _within_bounds(view, self._z)
+        )
         if not possible.any():
             return _scaled_out(view, candidates, trainings)
-        chance = np.where(possible, trainings.chance_within(seconds, usd), 0.0)
-        likely = possible & (chance >= 0.5 * chance.max())
+        chance = np.where(possible, _chance_to_work(view) * trainings.chance_within(seconds, usd), 0.0)
+        likely = possible & (chance >= _LIKELY * chance.max())
         return _best_of(view, likely, -view.probe_seconds * view.probe_usd)
 
     @property
     def _z(self) -> float:
         return float(ndtri(0.5 + self.confidence / 2.0))
+
+
+def _expected_saving(view: StudyView, outcomes: Outcomes, incumbent: Trial, z: float) -> Floats:
+    """How much better the whole job is expected to end on each deployment than on the incumbent, both after its probe (m,)."""
+    study, total = view.study, expected_total(view.study, incumbent)
+    here = goal_values(study.goal, total.seconds + view.probe_seconds, total.usd + view.probe_usd)
+    seconds = study.spent.seconds + view.probe_seconds + outcomes.seconds
+    there = goal_values(study.goal, seconds, study.spent.usd + view.probe_usd + outcomes.usd)
+    saved = np.where(_keeps_limits(view, outcomes, z), np.maximum(here - there, 0.0), 0.0)
+    return _chance_to_work(view) * (outcomes.chance @ saved)
+
+
+def _chance_to_work(view: StudyView) -> Floats:
+    """What failed makes those like it less likely to be of use (m,)."""
+    study = view.study
+    if all(trial.failure is None for trial in study.trials):
+        return np.ones(len(study.space))
+    return 1.0 - chance_of_failure(study, describe(study.space))
+
+
+def _keeps_limits(view: StudyView, outcomes: Outcomes, z: float) -> Mask:
+    """TEI(D) ≥ 0, outcome by outcome: eq. 5 for the deadline, eq. 6 for the budget (k, m)."""
+    seconds, usd = _left_to_train(view, z)
+    return np.asarray((outcomes.seconds <= seconds) & (outcomes.usd <= usd))
+
+
+def _left_to_train(view: StudyView, z: float) -> tuple[Floats, Floats]:
+    """Seconds and dollars that a training may be expected to take after each probe, and still surely keep the limits."""
+    seconds, usd = left_after_probe(view)
+    margin = np.exp(z * UNSEEN_SHARE)  # the training may take that much longer than its probe lets expect
+    return seconds / margin, usd / margin
+
+
+def _within_bounds(view: StudyView, z: float) -> Mask:
+    """Whether the concave prior leaves a speed that keeps the limits (m,)."""
+    least, (seconds, usd) = view.training_seconds(speed_bounds(view, z).high), _left_to_train(view, z)
+    return np.asarray((least <= seconds) & (view.usd(least) <= usd))
 
 
 def _scaled_out(view: StudyView, candidates: Mask, trainings: Trainings) -> Deployment | Stop:
@@ -144,41 +189,6 @@ def _scaled_out(view: StudyView, candidates: Mask, trainings: Trainings) -> Depl
         if larger.any():
             return _best_of(view, larger, -table.nodes)
     return Stop(None, "nothing measured keeps the limits, and nothing else is likely to")
-
-
-def past_the_peak(view: StudyView) -> Mask:
-    """The concave prior: scale-outs beyond two neighbouring ones of declining speed (m,)."""
-    table = view.table
-    mask = np.zeros(len(table.nodes), dtype=bool)
-    lines: dict[tuple[int, float, float], list[Trial]] = {}
-    for trial in measured_trials(view.study):
-        row = table.position.get(trial.deployment)
-        if row is not None:
-            line = int(table.kind[row]), float(table.batch[row]), float(table.servers[row])
-            lines.setdefault(line, []).append(trial)
-    for (kind, batch, servers), trials in lines.items():
-        peak = _declines_at(trials)
-        if peak is not None:
-            alike = (table.kind == kind) & (table.batch == batch) & (table.servers == servers)
-            mask |= alike & (table.nodes > peak)
-    return mask
-
-
-def _declines_at(trials: list[Trial]) -> int | None:
-    """The fewest nodes at which more nodes were slower, by more than the measurements' errors."""
-    ordered = sorted(trials, key=lambda trial: trial.deployment.nodes)
-    for fewer, more in pairwise(ordered):
-        if fewer.measurement is None or more.measurement is None:
-            continue
-        error = float(np.hypot(speed_error(fewer.measurement), speed_error(more.measurement)))
-        if more.measurement.samples_per_second < fewer.measurement.samples_per_second * np.exp(-error):
-            return more.deployment.nodes
-    return None
-
-
-def _chance_of_keeping_limits(view: StudyView, trainings: Trainings) -> Floats:
-    """Probability that TEI(D) ≥ 0: eq. 5 for the deadline, eq. 6 for the budget."""
-    return trainings.chance_within(*left_after_probe(view))
 
 
 def _best_of(view: StudyView, candidates: Mask, score: Floats) -> Deployment:

@@ -1,10 +1,11 @@
 """Keeping the deadline and the budget during the search: the incumbent and its reserve.
 
 The paper (section III.C, stop condition): "we reserve the necessary training cost required to finish training
-from the optimal point found in the previous explorations". With a feasible deployment in hand nothing is tried
-that could make it infeasible: what is spent, the next probe and the training on the incumbent must stay within
-both limits. The training is counted at the slow end of its 95 % interval and the probe with a surcharge, so
-that noise does not break a limit. With none in hand a probe must leave something to train with.
+from the optimal point found in the previous explorations". With a deployment in hand that is expected to keep the
+limits nothing is tried that would lose it: what is spent, the next probe and the training on the incumbent must
+stay within both limits. The training is counted at the slow end of its 95 % interval, so that noise does not break a
+limit, and as expected where only that fits; the probe is counted with a surcharge. With none in hand a probe must
+leave something to train with.
 """
 
 from __future__ import annotations
@@ -84,14 +85,20 @@ class ProbeLimit:
 def room_for_probes(study: Study, incumbent: Trial | None) -> ProbeLimit:
     """What the limits leave for a probe once the incumbent's training and the probes under way are set aside.
 
-    Probes under way run beside the next one: they take its money, not its time. An incumbent that is not sure
-    to keep the limits is none: it must not end the search for a sure one.
+    Probes under way run beside the next one: they take its money, not its time.
     """
-    slow = study.spent if incumbent is None else slow_total(study, incumbent)
-    held = slow if study.goal.allows(*_pair(slow)) else study.spent
+    held = study.spent if incumbent is None else _reserve(study, incumbent)
     pending_usd = sum(study.probe_usd(deployment) for deployment in study.pending) * PROBE_SURCHARGE
     deadline, budget = limits_of(study.goal)
     return ProbeLimit(deadline - held.seconds, budget - held.usd - pending_usd)
+
+
+def _reserve(study: Study, incumbent: Trial) -> Ledger:
+    """What is spent and the training on the incumbent: at its slow end, or as expected where only that fits."""
+    for total in (slow_total(study, incumbent), expected_total(study, incumbent)):
+        if study.goal.allows(*_pair(total)):
+            return total
+    return study.spent
 
 
 def limits_of(goal: Goal) -> tuple[float, float]:

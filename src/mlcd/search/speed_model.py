@@ -16,9 +16,12 @@ from mlcd.core.study import Belief, Study
 from mlcd.forecast.training_forecast import Z95
 from mlcd.search import gp
 from mlcd.search.arrays import Floats, Mask
+from mlcd.search.concave import Bounds
 from mlcd.search.table import StudyView, goal_values, study_view
 from mlcd.search.trials import measured_trials
 
+_GRID: Floats = np.linspace(-5.0, 5.0, 41)  # standard deviations: what is unlikely may still be worth most
+_GRID_CHANCE: Floats = np.exp(-0.5 * _GRID**2) / np.exp(-0.5 * _GRID**2).sum()
 _LEAST_ERROR = 0.01  # a perfect measurement is as wrong as that: no two runs are alike
 
 
@@ -92,6 +95,22 @@ def expect_trainings(view: StudyView, speeds: Speeds) -> Trainings:
     working = 1.0 - view.study.start_seconds / seconds
     sd = np.maximum(speeds.sd * working, 1e-9)
     return Trainings(seconds, usd, goal_values(view.study.goal, seconds, usd), sd)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What the training on each deployment may turn out to take, (k, m) each."""
+
+    chance: Floats  # (k,) of each outcome
+    seconds: Floats
+    usd: Floats
+
+
+def possible_outcomes(view: StudyView, speeds: Speeds, bounds: Bounds) -> Outcomes:
+    """The whole training at speeds from far below to far above what is expected, none of them beyond the bounds."""
+    log_speed = np.clip(speeds.mean + speeds.sd * _GRID[:, None], -600.0, 600.0)
+    seconds = view.training_seconds(np.clip(np.exp(log_speed), bounds.low, bounds.high))
+    return Outcomes(_GRID_CHANCE, seconds, view.usd(seconds))
 
 
 def expected_improvement(best: float, mean: Floats, sd: Floats) -> Floats:

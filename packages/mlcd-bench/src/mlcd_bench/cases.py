@@ -10,6 +10,7 @@ from statistics import median
 
 from mlcd.catalog.traces import Workload, read_workloads
 from mlcd.core.machines import Deployment
+from mlcd.core.trial import FailureKind
 from mlcd.errors import UserError
 from mlcd_bench.synthetic import synthetic_workloads
 
@@ -27,6 +28,7 @@ class Case:
     batch: Batch
     truth: tuple[tuple[Deployment, float | None], ...]  # samples per second; None: it fails
     samples: tuple[tuple[int | None, float], ...] = ()  # batch size → samples of the trace's own job
+    failing: FailureKind = FailureKind.CRASHED  # why what fails does; a trace does not say
 
     @property
     def name(self) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Ledger, Stop, Study
-from mlcd.core.trial import Failure, FailureKind, Measurement, Phases, Trial
+from mlcd.core.trial import Failure, Measurement, Phases, Trial
 from mlcd.errors import MlcdError
 from mlcd.search.base import Searcher
 from mlcd.search.limits import best_feasible, nearest
@@ -103,8 +103,7 @@ def probe(problem: Problem, study: Study, deployment: Deployment, rules: Rules) 
     seconds = study.probe_seconds(deployment)
     speed = problem.case.speeds.get(deployment)
     if speed is None:
-        # A trace does not say why; to call it memory would teach the searcher more than is known.
-        outcome = Failure(FailureKind.CRASHED, "this deployment failed when it was recorded")
+        outcome = Failure(problem.case.failing, "this deployment failed when it was recorded")
         return Trial(deployment, outcome, seconds, deployment.usd(seconds))
     phases = _phases(study, deployment, speed, seconds, rules)
     repeats = sum(trial.deployment == deployment for trial in study.trials)

@@ -26,6 +26,7 @@ from math import log
 import numpy as np
 
 from mlcd.core.machines import Deployment, InstanceType, Offer
+from mlcd.core.trial import FailureKind
 from mlcd_bench.cases import Case
 
 PRICED_AT = "2020-02-18"
@@ -98,7 +99,7 @@ def paper_case(model: Model, types: tuple[str, ...] = ()) -> Case:
         for name in names
         for deployment in _deployments(_offer(name))
     )
-    return Case("paper-testbed", model.name, None, truth)
+    return Case("paper-testbed", model.name, None, truth, failing=FailureKind.OUT_OF_MEMORY)
 
 
 def better_half(case: Case) -> tuple[str, ...]:

@@ -20,9 +20,10 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Ledger, Stop, Study
 from mlcd.core.trial import Trial
 from mlcd.search.arrays import Floats
-from mlcd.search.limits import best_feasible, nearest, room_for_probes
+from mlcd.search.limits import best_feasible, goal_value, nearest, room_for_probes
 from mlcd.search.speed_model import expect_speeds, expect_trainings, expected_improvement, speed_beliefs
 from mlcd.search.table import StudyView, study_view
+from mlcd.search.trials import measured_trials
 from mlcd_bench.papers.convbo_model import expect_targets, target
 
 Complies = Annotated[bool, "stop in time to keep the limits"]
@@ -79,7 +80,7 @@ class ConvBO(Conventional):
     logs: Annotated[bool, "model logarithms and hardware facts, as the other strategies do"] = False
 
     def _next(self, view: StudyView) -> Deployment | Stop:
-        best = best_by_training(view.study)
+        best = best_value(view.study)
         if view.runs < self.initial_points or best is None:
             return _random_open(view)
         return self._largest(
@@ -129,6 +130,13 @@ def best_by_training(study: Study) -> Trial | None:
     """The best by the goal as if the search had been free; where none keeps the limits, the nearest."""
     free = replace(study, spent=Ledger())
     return best_feasible(free) or nearest(free)
+
+
+def best_value(study: Study) -> Trial | None:
+    """Where y_o is: the best by the goal of those whose training alone keeps the limits, or else of all."""
+    free = replace(study, spent=Ledger())
+    measured = measured_trials(free)
+    return best_feasible(free) or min(measured, key=lambda trial: goal_value(free, trial), default=None)
 
 
 def _random_open(view: StudyView) -> Deployment:
