@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mlcd.core.study import Study
+from mlcd.core.trial import Failure, FailureKind
 from mlcd.errors import MlcdError
 from mlcd_bench.episode import play_search, run_episode, states_of
 from mlcd_bench.protocol import Problem, Rules, Scenario, set_problem
@@ -55,6 +56,21 @@ def test_a_failed_probe_costs_as_much_as_a_measured_one() -> None:
     assert trial.failure is not None
     assert trial.seconds == 660.0
     assert search.study.spent.usd == pytest.approx(4 * 8.0 * 11 / 60)
+
+
+def test_a_failure_has_the_reason_that_its_case_gives() -> None:
+    case = replace(small_case(), failing=FailureKind.OUT_OF_MEMORY)
+    search = play_search(replace(problem(), case=case), Script((one(FAST, 4),), one(FAST, 2)), 0, EXACT)
+    assert search.study.trials[0].failure == Failure(
+        FailureKind.OUT_OF_MEMORY, "this deployment failed when it was recorded"
+    )
+
+
+def test_a_probe_improves_where_it_finds_a_better_training_than_all_before() -> None:
+    # 10 h, 1.25 h, 2.5 h and a failure, 1 h
+    tries = (one(SLOW, 1), one(FAST, 1), one(SLOW, 4), one(FAST, 4), one(FAST, 2))
+    episode = run_episode(problem(), "script", Script(tries, one(FAST, 2)), 0, EXACT)
+    assert (episode.probes, episode.improving) == (5, 3)
 
 
 def test_giving_up_with_nothing_measured_costs_as_much_as_the_worst_choice_that_keeps_the_limit() -> None:

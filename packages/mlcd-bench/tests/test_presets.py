@@ -9,8 +9,9 @@ import pytest
 from mlcd_bench import testbed
 from mlcd_bench.cases import Case
 from mlcd_bench.functions_testbed import BERT_SMALL, functions_case
+from mlcd_bench.mlcd_figures import MLCD
 from mlcd_bench.preset_runner import run_preset
-from mlcd_bench.presets import PRESETS, find_preset
+from mlcd_bench.presets import find_preset
 from mlcd_bench.protocol import set_problem
 from mlcd_bench.smlt import SMLT
 from mlcd_bench.strategies import parse_strategy
@@ -20,11 +21,12 @@ def speed(case: Case, key: str) -> float:
     return next(speed for deployment, speed in case.speeds.items() if deployment.key == f"{key}@us-east-1")
 
 
-def test_there_is_a_preset_for_every_figure_from_9_to_19() -> None:
-    assert list(PRESETS) == [f"fig{number}" for number in range(9, 20)]
+def test_there_is_a_preset_for_every_figure_with_numbers() -> None:
+    """Figures 4 and 6 to 8 are drawings of how the search and the system work."""
+    assert list(MLCD) == [f"fig{number}" for number in (1, 2, 3, 5, *range(9, 20))]
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", MLCD)
 def test_every_limit_can_be_kept_and_every_strategy_exists(name: str) -> None:
     for contest in find_preset(name).contests:
         for text in contest.strategies:
@@ -58,7 +60,7 @@ def test_functions_scale_out_to_a_peak_and_synchronise_best_by_shards() -> None:
 @pytest.mark.slow
 def test_a_changing_workflow_counts_its_searches() -> None:
     findings = run_preset(find_preset("smlt-5.4"), seeds=1, jobs=0)
-    told = {text: ours for text, _, ours in findings.claims}
+    told = {finding.claim: finding.ours for finding in findings.claims}
     assert told["searches of the adaptive way"].endswith("of 5 phases")
     assert float(told["its cost"].lstrip("$")) > 0
 
@@ -86,6 +88,14 @@ def test_what_does_not_fit_the_nodes_together_fails() -> None:
 
 def test_a_preset_is_shown_beside_what_the_paper_says() -> None:
     findings = run_preset(find_preset("fig15"), seeds=1, jobs=0)
-    assert {row.strategy for row in findings.rows} == {"heterbo", "auto"}
-    assert findings.claims[0][:2] == ("HeterBO's probes", "9 probes")
+    assert {row.strategy for row in findings.rows} == {"heterbo", "convbo", "auto"}
+    assert findings.claims[0].cells[:2] == ("Char-RNN: HeterBO's probes", "9")
     assert set(findings.data) == {"rows", "claims"}
+
+
+def test_a_figure_without_a_search_has_claims_and_curves() -> None:
+    preset = find_preset("fig3")
+    findings = run_preset(preset, seeds=1, jobs=0)
+    assert findings.rows == ()
+    assert all(finding.holds for finding in findings.claims)
+    assert max(map(len, (curve.nodes for curve in preset.curves))) == testbed.CPU_NODES

@@ -52,6 +52,7 @@ class Episode:
     broken: bool  # the total passes the limit
     finished: bool  # the search ended with a deployment that works
     probes: int
+    improving: int  # of the probes found something better for the training than all before
     search_share: float  # of the total, in the scenario's unit
     decision_seconds: float  # mean of a decision
     search_hours: float
@@ -140,6 +141,7 @@ def close_episode(problem: Problem, strategy: str, seed: int, search: Search, ru
         broken=not problem.goal.allows(total.seconds, total.usd),
         finished=finished,
         probes=len(study.trials),
+        improving=_improving(problem, study),
         search_share=problem.value(spent) / problem.value(total),
         decision_seconds=search.deciding_seconds / search.decisions,
         search_hours=spent.seconds / 3600.0,
@@ -189,6 +191,15 @@ def _after_failed_start(study: Study, chosen: Deployment) -> Ledger:
     return Ledger(
         study.spent.seconds + study.probe_seconds(chosen), study.spent.usd + study.probe_usd(chosen)
     )
+
+
+def _improving(problem: Problem, study: Study) -> int:
+    best, count = math.inf, 0
+    for trial in study.trials:
+        training = problem.trainings.get(trial.deployment)
+        if training is not None and problem.value(training) < best:
+            best, count = problem.value(training), count + 1
+    return count
 
 
 def best_known(study: Study) -> Deployment | None:

@@ -12,6 +12,7 @@ from plotly.subplots import make_subplots
 
 from mlcd_bench.claims import Averages
 from mlcd_bench.episode import Episode
+from mlcd_bench.presets import Curve
 
 COLORS = (
     "#0072b2",
@@ -55,6 +56,16 @@ def averages_figure(rows: Sequence[Averages]) -> go.Figure:
             bar = go.Bar(x=names, y=values, name=name, marker_color=color, showlegend=place == 1)
             figure.add_trace(bar, row=place, col=1)
     return figure.update_layout(barmode="stack", height=720)
+
+
+def curves_figure(curves: Sequence[Curve]) -> go.Figure:
+    """Samples per second over the number of nodes, one line for each curve."""
+    figure = go.Figure()
+    for at, curve in enumerate(curves):
+        line = {"color": COLORS[at % len(COLORS)]}
+        figure.add_trace(go.Scatter(x=curve.nodes, y=curve.values, mode="lines", name=curve.name, line=line))
+    figure.update_xaxes(title="nodes").update_yaxes(title="samples per second")
+    return figure.update_layout(height=480)
 
 
 def ratio_against_size(episodes: Sequence[Episode]) -> go.Figure:

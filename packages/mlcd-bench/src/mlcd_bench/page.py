@@ -12,13 +12,14 @@ from plotly.offline import get_plotlyjs
 from mlcd_bench.figures import (
     averages_figure,
     broken_figure,
+    curves_figure,
     ratio_against_size,
     ratio_against_slack,
     spread_figure,
     totals_figure,
 )
 from mlcd_bench.output import row_cells
-from mlcd_bench.preset_runner import FIGURES, Findings, all_cells
+from mlcd_bench.preset_runner import FIGURES, Findings, all_cells, bench_of
 from mlcd_bench.presets import Preset
 from mlcd_bench.runner import Bench, Results
 from mlcd_bench.search_figure import example_of, search_figure
@@ -58,12 +59,26 @@ def preset_page(preset: Preset, findings: Findings) -> str:
     body = "".join(
         (
             f"<h1>{escape(f'{preset.name}: {preset.title}')}</h1>",
-            _grid(("claim", "the paper", "here"), findings.claims),
-            _section("Mean time and cost, split into search and training", averages_figure(findings.rows)),
+            _grid(("claim", "the paper", "here", "holds"), (finding.cells for finding in findings.claims)),
+            *_preset_sections(preset, findings),
             _grid(("contest", "strategy", *FIGURES), [(*row, *[""] * (width - len(row))) for row in rows]),
         )
     )
     return _page(f"mlcd bench {preset.name}", body)
+
+
+def _preset_sections(preset: Preset, findings: Findings) -> Iterable[str]:
+    """Curves where the figure has some; totals, and the first search step by step, where something was played."""
+    if preset.curves:
+        yield _section("Speed over the number of nodes", curves_figure(preset.curves))
+    if findings.rows:
+        yield _section("Mean time and cost, split into search and training", averages_figure(findings.rows))
+    for contest in preset.contests[:1]:
+        bench = bench_of(contest, seeds=1)
+        example = example_of(bench, bench.strategies[0])
+        if example is not None:
+            name = f"{contest.label}: a search by {bench.strategies[0].text}, step by step"
+            yield _section(name, search_figure(example))
 
 
 def _page(title: str, body: str) -> str:

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mlcd_bench.claims import Averages, averages
+from mlcd_bench.claims import Averages, Claim, Figures, averages
 from mlcd_bench.presets import Contest, Preset, set_contest
 from mlcd_bench.runner import Bench, Report, run_bench
 from mlcd_bench.strategies import Strategy, parse_strategy
@@ -19,17 +19,34 @@ FIGURES = ("hours", "of it search", "$", "of it search", "probes", "broken", "no
 
 
 @dataclass(frozen=True)
+class Finding:
+    """A claim of the paper beside ours."""
+
+    claim: str
+    paper: str
+    ours: str
+    holds: bool | None  # whether its direction holds here; None: it has none
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """As a row of a table."""
+        return self.claim, self.paper, self.ours, _WORDS[self.holds]
+
+
+_WORDS = {True: "yes", False: "no", None: ""}
+
+
+@dataclass(frozen=True)
 class Findings:
     """What a preset found."""
 
     rows: tuple[Averages, ...]
-    claims: tuple[tuple[str, str, str], ...]  # what, the paper, ours
+    claims: tuple[Finding, ...]
 
     @property
     def data(self) -> dict[str, Any]:
         """As JSON knows it."""
-        claims = [{"claim": text, "paper": paper, "ours": ours} for text, paper, ours in self.claims]
-        return {"rows": [asdict(row) for row in self.rows], "claims": claims}
+        return {"rows": [asdict(row) for row in self.rows], "claims": [asdict(each) for each in self.claims]}
 
 
 def run_preset(preset: Preset, seeds: int, jobs: int, report: Report | None = None) -> Findings:
@@ -38,32 +55,37 @@ def run_preset(preset: Preset, seeds: int, jobs: int, report: Report | None = No
     for contest in preset.contests:
         rows.extend(_play(contest, seeds, jobs, report))
     found = {(row.contest, row.strategy): row for row in rows}
-    return Findings(
-        tuple(rows), tuple((claim.text, claim.paper, claim.ours(found)) for claim in preset.claims)
-    )
+    return Findings(tuple(rows), tuple(_finding(claim, found) for claim in preset.claims))
+
+
+def _finding(claim: Claim, found: Figures) -> Finding:
+    holds = None if claim.holds is None else bool(claim.holds(found))
+    return Finding(claim.text, claim.paper, claim.ours(found), holds)
 
 
 def preset_tables(preset: Preset, findings: Findings) -> RenderableType:
     """The figure's numbers, and each claim of the paper beside ours."""
-    return Group(
-        Text(f"{preset.name}: {preset.title}", style="bold"), _rows(findings.rows), _claims(findings)
+    title = Text(f"{preset.name}: {preset.title}", style="bold")
+    return Group(title, *([_rows(findings.rows)] if findings.rows else []), _claims(findings))
+
+
+def bench_of(contest: Contest, seeds: int) -> Bench:
+    """A contest as a benchmark of one case."""
+    return Bench(
+        (contest.case,),
+        tuple(_strategies(contest)),
+        (contest.scenario,),
+        (contest.hours,),
+        (set_contest(contest).slack,),
+        seeds,
+        rules=contest.rules,
     )
 
 
 def _play(contest: Contest, seeds: int, jobs: int, report: Report | None) -> Iterable[Averages]:
-    strategies = tuple(_strategies(contest))
-    slack = set_contest(contest).slack
-    bench = Bench(
-        (contest.case,),
-        strategies,
-        (contest.scenario,),
-        (contest.hours,),
-        (slack,),
-        seeds,
-        rules=contest.rules,
-    )
+    bench = bench_of(contest, seeds)
     episodes = run_bench(bench, jobs, report).episodes
-    for strategy in strategies:
+    for strategy in bench.strategies:
         yield averages(contest.label, [each for each in episodes if each.strategy == strategy.text])
 
 
@@ -108,7 +130,7 @@ def _cells(row: Averages) -> tuple[str, ...]:
 
 
 def _claims(findings: Findings) -> Table:
-    table = Table("", "the paper", "here", box=None)
-    for claim in findings.claims:
-        table.add_row(*claim)
+    table = Table("", "the paper", "here", "holds", box=None)
+    for finding in findings.claims:
+        table.add_row(*finding.cells)
     return table
