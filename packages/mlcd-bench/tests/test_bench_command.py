@@ -62,7 +62,21 @@ def test_the_file_has_the_keys_that_others_rely_on(trace: str, tmp_path: Path) -
 def test_json_is_all_that_json_writes(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--strategies", "random:k=1", "--scenarios", "fastest", "--seeds", "1", "--jobs", "1", "--json"]
     assert main(["bench", trace, *words]) == 0
-    assert set(json.loads(capsys.readouterr().out)) == {"episodes", "summary", "stop_rules"}
+    keys = {"episodes", "summary", "stop_rules", "not_applicable"}
+    assert set(json.loads(capsys.readouterr().out)) == keys
+
+
+def test_paleo_is_not_applicable_to_a_workload_that_it_knows_nothing_of(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    words = ["--strategies", "random:k=1,paleo", "--scenarios", "fastest", "--seeds", "1", "--jobs", "1"]
+    assert main(["bench", trace, *words, "--html", str(page)]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"paleo +not applicable", shown)
+    assert "paleo is not applicable to toy: it knows no facts about these models." in page.read_text()
+    assert main(["bench", trace, "--strategies", "paleo", "--jobs", "1"]) == 2
+    assert "not applicable to any workload" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from mlcd.errors import UserError
 from mlcd.search.base import Searcher
 from mlcd.search.choose import make_plan
 from mlcd.testing.searcher_contract import SearcherContract
-from mlcd_bench.papers.paleo import Paleo
+from mlcd_bench.papers.model_facts import MODELS, known_model
+from mlcd_bench.papers.paleo import MissingFactsError, Paleo
 from search_worlds import deployment, offer, study_of
 
 
@@ -22,11 +23,11 @@ class TestPaleo(SearcherContract):
     probes = False
 
     def searcher(self) -> Searcher:
-        return Paleo()
+        return Paleo(model="resnet-50")
 
 
 V100 = {"gpus": 1, "gpu_model": "V100", "network_gbps": 8.0}
-MODEL = Paleo(flops_per_sample=1e9, parameters=25e6, efficiency=1.0)
+MODEL = Paleo(flops_per_sample=1e9, parameters=25e6, batch_size=256, efficiency=1.0)
 
 
 def test_one_node_only_computes() -> None:
@@ -47,8 +48,9 @@ def test_a_parameter_server_is_shared_by_all_workers() -> None:
 
 def test_the_servers_of_the_deployment_count_before_the_option() -> None:
     few, many = (Deployment(offer("c5", vcpus=4), nodes=8, servers=servers) for servers in (1, 4))
-    assert Paleo().speed(many) < Paleo().speed(few)  # compute counts most here: three workers less
-    congested = Paleo(parameters=1e9)
+    small = Paleo(model="resnet-50", parameters=1e6)
+    assert small.speed(many) < small.speed(few)  # compute counts most here: three workers less
+    congested = Paleo(model="resnet-50", parameters=1e9)
     assert congested.speed(many) > congested.speed(few)
 
 
@@ -74,4 +76,49 @@ def test_nothing_is_tried_and_the_plan_follows_from_the_beliefs() -> None:
 
 def test_an_unknown_way_to_communicate_is_refused() -> None:
     with pytest.raises(UserError, match="all-reduce or parameter-server"):
-        Paleo(communication="pigeons")  # type: ignore[arg-type]
+        Paleo(model="resnet-50", communication="pigeons")  # type: ignore[arg-type]
+
+
+def test_a_known_model_brings_its_facts_and_options_go_before_them() -> None:
+    assert Paleo(model="bert-base").facts == MODELS["bert-base"]
+    assert Paleo(model="bert-base", parameters=1.0).facts == replace(MODELS["bert-base"], parameters=1.0)
+
+
+def test_without_facts_it_computes_nothing() -> None:
+    with pytest.raises(MissingFactsError, match="does not know"):
+        Paleo()
+    with pytest.raises(MissingFactsError):
+        Paleo(flops_per_sample=1e9, parameters=1e6)  # no batch size
+
+
+def test_an_unknown_model_is_refused_by_name() -> None:
+    with pytest.raises(UserError, match="resnet-51") as raised:
+        Paleo(model="resnet-51")
+    assert "resnet-50" in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("workload", "model"),
+    [
+        ("bert", "bert-base"),
+        ("cifar10", "resnet-18-cifar"),
+        ("ncf", "ncf"),
+        ("ResNet-50-b128", "resnet-50"),
+        ("resnet50", "resnet-50"),
+        ("terasort_hadoop_huge", None),
+        ("mnist_mlp-lr0.0001-async", None),
+    ],
+)
+def test_a_workloads_name_tells_its_model(workload: str, model: str | None) -> None:
+    assert known_model(workload) == model
+
+
+def test_the_batch_size_in_a_workloads_name_goes_before_the_models() -> None:
+    assert Paleo.options_for("ResNet-50-b128") == {"model": "resnet-50", "batch_size": 128}
+    assert Paleo.options_for("ncf") == {"model": "ncf"}
+    assert Paleo.options_for("pagerank") == {}
+
+
+def test_a_resnet_of_more_layers_computes_more() -> None:
+    sizes = [MODELS[f"resnet-{layers}"].flops_per_sample for layers in (18, 34, 50, 101, 152)]
+    assert sizes == sorted(sizes)

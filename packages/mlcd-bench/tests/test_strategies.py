@@ -8,6 +8,7 @@ import pytest
 
 from mlcd.core.study import Study
 from mlcd.errors import MissingExtraError, UserError
+from mlcd_bench.papers.model_facts import MODELS
 from mlcd_bench.protocol import Rules, Scenario, set_problem
 from mlcd_bench.strategies import NarrowedSearcher, parse_strategy
 from small_cases import FAST, SLOW, Script, one, small_case
@@ -16,6 +17,13 @@ from small_cases import FAST, SLOW, Script, one, small_case
 def test_options_are_read_as_what_they_are() -> None:
     strategy = parse_strategy("paleo:parameters=1e6:servers=2:communication=parameter-server")
     assert dict(strategy.options) == {"parameters": 1e6, "servers": 2, "communication": "parameter-server"}
+
+
+def test_paleo_takes_its_facts_from_the_workload_and_applies_only_where_there_are_some() -> None:
+    paleo = parse_strategy("paleo")
+    assert paleo.applies_to("ResNet-50-b128")
+    assert not paleo.applies_to("terasort")
+    assert paleo.open("ncf").facts == MODELS["ncf"]  # type: ignore[attr-defined]
 
 
 def test_an_unknown_option_is_refused_by_name() -> None:

@@ -175,7 +175,7 @@ def _finish(request: Bench, results: Results, out: Path | None, html: Path | Non
     if json:
         _print_json(results_data(results, rows))
     else:
-        _print(summary_tables(rows, results.stop_rules))
+        _print(summary_tables(rows, results))
 
 
 def _run_preset(name: str, seeds: int, jobs: int, out: Path | None, html: Path | None, json: bool) -> None:

@@ -41,6 +41,7 @@ def results_data(results: Results, rows: Iterable[Row]) -> dict[str, Any]:
             {"strategy": strategy, "scenario": scenario, "hours": hours, "rule": str(rule)}
             for (strategy, scenario, hours), rule in results.stop_rules.items()
         ],
+        "not_applicable": {strategy: list(those) for strategy, those in results.not_applicable.items()},
     }
 
 
@@ -57,21 +58,27 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
     write_file(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
 
-def summary_tables(
-    rows: Iterable[Row], stop_rules: Mapping[tuple[str, str, Hours], object]
-) -> RenderableType:
+def summary_tables(rows: Iterable[Row], results: Results) -> RenderableType:
     """A table for each scenario and job size, best mean first, and the conclusion."""
     rows = tuple(rows)
+    nowhere = tuple(set(results.not_applicable) - {row.strategy for row in rows})
     parts: list[RenderableType] = [
-        _table(scenario, hours, list(group))
+        _table(scenario, hours, list(group), nowhere)
         for (scenario, hours), group in groupby(rows, key=lambda row: (row.scenario, row.hours))
     ]
     parts += [Text(f"{peer}, {scenario}, {_size(hours)}: stopped {rule}, the best of 36 stop rules in hindsight.")
-              for (peer, scenario, hours), rule in stop_rules.items()]  # fmt: skip
+              for (peer, scenario, hours), rule in results.stop_rules.items()]  # fmt: skip
+    parts += map(Text, not_applicable_lines(results))
     return Group(*parts, Text(conclusion(rows), style="bold"))
 
 
-def _table(scenario: str, hours: Hours, rows: list[Row]) -> Table:
+def not_applicable_lines(results: Results) -> Iterable[str]:
+    """Which strategies could not be tried on which workloads, and why."""
+    for strategy, workloads in results.not_applicable.items():
+        yield f"{strategy} is not applicable to {', '.join(workloads)}: it knows no facts about these models."
+
+
+def _table(scenario: str, hours: Hours, rows: list[Row], nowhere: Iterable[str]) -> Table:
     table = Table(title=f"{_SCENARIO_WORDS[scenario]}, {_size(hours)}", title_justify="left", box=None)
     table.add_column("strategy", no_wrap=True)
     names = ("mean", "median", "p90", "broken", "none", "probes", "search", "s/decision")
@@ -79,6 +86,8 @@ def _table(scenario: str, hours: Hours, rows: list[Row]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for row in sorted(rows, key=lambda row: row.mean_ratio):
         table.add_row(row.strategy, *row_cells(row))
+    for strategy in nowhere:
+        table.add_row(strategy, "not applicable")
     return table
 
 

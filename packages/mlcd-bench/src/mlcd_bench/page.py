@@ -18,7 +18,7 @@ from mlcd_bench.figures import (
     spread_figure,
     totals_figure,
 )
-from mlcd_bench.output import row_cells
+from mlcd_bench.output import not_applicable_lines, row_cells
 from mlcd_bench.preset_runner import FIGURES, Findings, all_cells, bench_of
 from mlcd_bench.presets import Preset
 from mlcd_bench.runner import Bench, Results
@@ -46,6 +46,7 @@ def results_page(bench: Bench, results: Results, rows: tuple[Row, ...]) -> str:
             f"<p class='conclusion'>{escape(conclusion(rows))}</p>",
             f"<p class='note'>{escape(_protocol(bench, results))}</p>",
             _table(rows),
+            *(f"<p class='note'>{escape(line)}</p>" for line in not_applicable_lines(results)),
             *_sections(bench, results),
         )
     )

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from mlcd.errors import MlcdError, UserError
@@ -41,6 +41,9 @@ class Results:
 
     episodes: tuple[Episode, ...]
     stop_rules: Mapping[tuple[str, str, Hours], Rule]  # peer, scenario, hours
+    not_applicable: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # strategy, and workloads it lacks facts of
 
 
 @dataclass(frozen=True)
@@ -59,20 +62,39 @@ def run_bench(bench: Bench, jobs: int = 0, report: Report | None = None) -> Resu
     """Run everything in that many processes; 0: in this one."""
     items = list(_work_items(bench))
     if not items:
-        raise UserError(
-            "There is nothing to run.", "No trace says how large its own job is: give --hours a number."
-        )
+        raise _nothing_to_run(bench)
     outcomes: list[dict[Rule | None, Episode]] = []
     for outcome in _outcomes(bench, items, jobs):
         outcomes.append(outcome)
         if report is not None:
             report(len(outcomes), len(items))
     rules = best_rules(outcomes)
-    return Results(tuple(_listed(bench, outcomes, rules)), rules)
+    return Results(tuple(_listed(bench, outcomes, rules)), rules, _not_applicable(bench))
+
+
+def _nothing_to_run(bench: Bench) -> UserError:
+    missing = _not_applicable(bench)
+    if len(missing) == len(bench.strategies):
+        names = ", ".join(missing)
+        return UserError(f"{names}: not applicable to any workload.", "Give the model's facts as options.")
+    return UserError(
+        "There is nothing to run.", "No trace says how large its own job is: give --hours a number."
+    )
+
+
+def _not_applicable(bench: Bench) -> dict[str, tuple[str, ...]]:
+    """The workloads that a strategy cannot be tried on, for want of facts about their models."""
+    workloads = tuple(dict.fromkeys(case.workload for case in bench.cases))
+    missing = {
+        strategy.text: tuple(each for each in workloads if not strategy.applies_to(each))
+        for strategy in bench.strategies
+    }
+    return {text: those for text, those in missing.items() if those}
 
 
 def _work_items(bench: Bench) -> Iterator[_WorkItem]:
     """Every episode once; without a limit the slack changes nothing, so the first stands for all."""
+    left_out = _not_applicable(bench)
     for case in range(len(bench.cases)):
         for hours in bench.hours:
             if hours == "trace" and not bench.cases[case].samples:
@@ -81,6 +103,8 @@ def _work_items(bench: Bench) -> Iterator[_WorkItem]:
                 slacks = bench.slacks[:1] if scenario is Scenario.FASTEST else bench.slacks
                 for slack in slacks:
                     for number, strategy in enumerate(bench.strategies):
+                        if bench.cases[case].workload in left_out.get(strategy.text, ()):
+                            continue
                         for seed in range(bench.peer_seeds if strategy.peer else bench.seeds):
                             yield _WorkItem(case, number, scenario, hours, slack, seed)
 
@@ -139,7 +163,7 @@ def _play_here(item: _WorkItem) -> dict[Rule | None, Episode]:
 def _play(bench: Bench, item: _WorkItem) -> dict[Rule | None, Episode]:
     strategy = bench.strategies[item.strategy]
     problem = _problem(bench.cases[item.case], item.scenario, item.hours, item.slack)
-    searcher = strategy.open()
+    searcher = strategy.open(bench.cases[item.case].workload)
     if strategy.peer:
         return run_with_every_rule(problem, strategy.text, searcher, item.seed, bench.rules)
     return {None: run_episode(problem, strategy.text, searcher, item.seed, bench.rules)}

@@ -37,12 +37,13 @@ class Example:
 def example_of(bench: Bench, strategy: Strategy) -> Example | None:
     """The first seed of the first case with room to search, played again; None: no case has a size."""
     scenario = Scenario.BUDGET if Scenario.BUDGET in bench.scenarios else bench.scenarios[0]
-    cases = sorted(bench.cases, key=lambda case: case.batch == "all")
+    fit = (case for case in bench.cases if strategy.applies_to(case.workload))
+    cases = sorted(fit, key=lambda case: case.batch == "all")
     problems = (set_problem(case, scenario, bench.hours[-1], bench.slacks[0]) for case in cases)
     problem = next((each for each in problems if each is not None), None)
     if problem is None:
         return None
-    searcher = strategy.open()
+    searcher = strategy.open(problem.case.workload)
     search = play_search(problem, searcher, 0, bench.rules)
     return Example(strategy.text, problem, search, searcher.beliefs(search.study))
 

@@ -10,6 +10,7 @@ from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
 from mlcd.errors import NotFoundError, UserError, did_you_mean
 from mlcd.search.base import Searcher
+from mlcd_bench.papers.paleo import MissingFactsError
 from mlcd_bench.peers import PEERS, check_installed, load_peer
 
 
@@ -27,11 +28,20 @@ class Strategy:
         """Whether it is another library behind an adapter."""
         return self.name in PEERS
 
-    def open(self) -> Searcher:
-        """A searcher of this kind."""
-        make = load_peer(self.name) if self.peer else registry.load("searchers", self.name)
+    def applies_to(self, workload: str = "") -> bool:
+        """Whether it has what it needs for this workload; one that computes needs facts about the model."""
         try:
-            searcher: Searcher = make(**dict(self.options))
+            self.open(workload)
+        except MissingFactsError:
+            return False
+        return True
+
+    def open(self, workload: str = "") -> Searcher:
+        """A searcher of this kind; the options that the user wrote go before what the workload's name tells."""
+        make = load_peer(self.name) if self.peer else registry.load("searchers", self.name)
+        told = make.options_for(workload) if hasattr(make, "options_for") else {}
+        try:
+            searcher: Searcher = make(**{**told, **dict(self.options)})
         except TypeError as error:
             raise UserError(
                 f"Strategy '{self.text}': {error}.", "Options are written as name:option=value."
@@ -75,7 +85,7 @@ def parse_strategy(text: str) -> Strategy:
 
 def _check(strategy: Strategy) -> None:
     try:
-        strategy.open()
+        strategy.applies_to()
     except (NotFoundError, ImportError, AttributeError) as error:
         raise UserError(f"Strategy '{strategy.name}' cannot be loaded: {error}") from error
 

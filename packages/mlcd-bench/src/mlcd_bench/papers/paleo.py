@@ -8,19 +8,20 @@
                                                     s of the deployment, where its job has `topology: ps`
     speed     = b / (t_compute + t_comm)            computing and communicating take turns
 
-One node does not communicate. The facts about the program are options; those about the machines come from the
-offers, and where these are silent from the tables below. Such speeds may be off by a factor: the beliefs
+One node does not communicate. The facts about the program are options, or come from a table of known models
+(model_facts); without them there is nothing to compute with. Those about the machines come from the offers, and where these are silent from the tables below. Such speeds may be off by a factor: the beliefs
 have a band of a factor of two.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from mlcd.core.machines import Deployment, InstanceType
 from mlcd.core.study import Belief, Stop, Study
-from mlcd.errors import UserError
+from mlcd.errors import UserError, did_you_mean
+from mlcd_bench.papers.model_facts import MODELS, ModelFacts, known_model, named_batch
 
 # Operations per second in single precision, as the makers state them; the first name found in the GPU's counts.
 TERAFLOPS_OF_GPU = {
@@ -33,16 +34,23 @@ TERAFLOPS_OF_VCPU = 0.04
 BAND = 2.0
 
 
+class MissingFactsError(UserError):
+    """Nothing says what the program computes."""
+
+
 @dataclass(frozen=True)
 class Paleo:
-    """Computes speeds from operations and bandwidth, and tries nothing; defaults: ResNet-50 on 224 × 224 images."""
+    """Computes speeds from operations and bandwidth, and tries nothing."""
 
-    flops_per_sample: Annotated[float, "operations of a sample, forward and backward"] = 12.3e9
-    parameters: Annotated[float, "parameters of the model"] = 25.6e6
+    model: Annotated[
+        str, "a known model, such as resnet-50 or bert-base, for what the next three do not say"
+    ] = ""
+    flops_per_sample: Annotated[float, "operations of a sample, forward and backward; 0: the model's"] = 0.0
+    parameters: Annotated[float, "parameters; 0: the model's"] = 0.0
+    batch_size: Annotated[int, "global, where the deployment does not say; 0: the model's"] = 0
     communication: Annotated[Literal["all-reduce", "parameter-server"], "how gradients travel"] = "all-reduce"
     servers: Annotated[int, "parameter servers, where the deployment has none"] = 1
     bandwidth_gbps: Annotated[float, "of a node, where the offer does not say"] = 10.0
-    batch_size: Annotated[int, "global, where the deployment does not say"] = 256
     efficiency: Annotated[float, "share of its peak speed that a device reaches"] = 0.5
     device_teraflops: Annotated[dict[str, float], "by GPU model or 'vcpu'; before the built-in table"] = (
         field(default_factory=dict)
@@ -54,6 +62,31 @@ class Paleo:
                 f"paleo: communication '{self.communication}' is not known.",
                 "Use all-reduce or parameter-server.",
             )
+        if self.model and self.model not in MODELS:
+            raise UserError(f"paleo: no model is called '{self.model}'.", did_you_mean(self.model, MODELS))
+        if min(self.facts.flops_per_sample, self.facts.parameters, self.facts.batch_size) <= 0:
+            raise MissingFactsError(
+                "paleo computes with the operations, the parameters and the batch size of the model, which it does not know.",
+                f"Set model to one of {', '.join(MODELS)}, or flops_per_sample, parameters and batch_size.",
+            )
+
+    @staticmethod
+    def options_for(workload: str) -> dict[str, Any]:
+        """The options that a workload's name tells; none where it names no known model."""
+        model, batch_size = known_model(workload), named_batch(workload)
+        if model is None:
+            return {}
+        return {"model": model} | ({} if batch_size is None else {"batch_size": batch_size})
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What the options say of the program, and where they are silent the table."""
+        table = MODELS.get(self.model, ModelFacts(0.0, 0.0, 0))
+        return ModelFacts(
+            self.flops_per_sample or table.flops_per_sample,
+            self.parameters or table.parameters,
+            self.batch_size or table.batch_size,
+        )
 
     def suggest(self, study: Study) -> Stop:
         """The best by the goal, as computed; where none keeps the limits, the nearest. Nothing is tried."""
@@ -69,12 +102,12 @@ class Paleo:
 
     def speed(self, deployment: Deployment) -> float:
         """Computed samples per second."""
-        batch = deployment.batch_size or self.batch_size
+        batch = deployment.batch_size or self.facts.batch_size
         return batch / (self._compute_seconds(deployment, batch) + self._communication_seconds(deployment))
 
     def _compute_seconds(self, deployment: Deployment, batch: int) -> float:
         flops = self._node_teraflops(deployment.offer.instance) * 1e12 * self.efficiency
-        return self.flops_per_sample * batch / (deployment.workers * flops)
+        return self.facts.flops_per_sample * batch / (deployment.workers * flops)
 
     def _communication_seconds(self, deployment: Deployment) -> float:
         nodes = deployment.nodes
@@ -82,7 +115,7 @@ class Paleo:
             return 0.0
         workers, servers = deployment.workers, deployment.servers or self.servers
         bytes_per_second = (deployment.offer.instance.network_gbps or self.bandwidth_gbps) * 1e9 / 8.0
-        once = 4.0 * self.parameters / bytes_per_second
+        once = 4.0 * self.facts.parameters / bytes_per_second
         if self.communication == "all-reduce" and not deployment.servers:
             return 2.0 * (nodes - 1) / nodes * once
         return 2.0 * workers * once / servers
