@@ -31,9 +31,13 @@ def at(nodes: int, servers: int) -> Deployment:
     return next(d for d in SPACE if (d.offer.instance.name, d.nodes, d.servers) == ("c5", nodes, servers))
 
 
+FACTS = {"paleo": {"model": "resnet-50"}}  # it computes nothing without
+
+
 @pytest.mark.parametrize("name", registry.names("searchers"))
 def test_every_strategy_searches_a_space_with_servers(name: str) -> None:
-    searched = play(registry.load("searchers", name)(), make_study(Goal(Aim.CHEAPEST), SPACE), truth)
+    searcher = registry.load("searchers", name)(**FACTS.get(name, {}))
+    searched = play(searcher, make_study(Goal(Aim.CHEAPEST), SPACE), truth)
     assert isinstance(searched.stop, Stop)
     assert searched.stop.choice in SPACE
 

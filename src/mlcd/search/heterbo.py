@@ -53,7 +53,7 @@ from mlcd.search.candidates import (
     left_after_probe,
 )
 from mlcd.search.concave import past_the_peak, speed_bounds
-from mlcd.search.limits import best_feasible, expected_total, nearest, room_for_probes
+from mlcd.search.limits import best_feasible, expected_total, nearest, room_for_probes, surely_feasible
 from mlcd.search.speed_model import (
     Outcomes,
     SpeedBeliefs,
@@ -86,7 +86,7 @@ class HeterBO(SpeedBeliefs):
         within_reach = view.open & affordable(view, room_for_probes(study, incumbent))
         if not within_reach.any():
             return Stop(choice, _why_nothing_is_left(view, choice))
-        answer = self._next(view, within_reach & ~past_the_peak(view), incumbent)
+        answer = self._next(view, within_reach & ~past_the_peak(view), surely_feasible(study))
         return answer if isinstance(answer, Deployment) else Stop(choice, answer.reason)
 
     def _next(self, view: StudyView, candidates: Mask, incumbent: Trial | None) -> Deployment | Stop:
