@@ -6,7 +6,8 @@ Prior function. A Gaussian process on the training speed; here on its logarithm 
 
 Eq. 4, EI.      Of the training on D, whose time and cost are log-normal: the mean over its outcomes of what the whole
                 job takes less than if it were trained on the incumbent, the best measured deployment that keeps the
-                limits; in hours (scenarios 1 and 3) or dollars (scenario 2).
+                limits; in hours (scenarios 1 and 3) or dollars (scenario 2). It counts with the chance that D works,
+                after what has failed.
 Eq. 5 and 6,    TEI: T_max − T_profile − S/EI(D) and C_max − C_profile − S/EI(D) × P(m), with "EI(D)" read as the
                 speed that D is expected to give: what would be left of the deadline and of the budget if D were
                 profiled now and the training then ran on D. What was spent before is taken off as well. An
@@ -26,7 +27,8 @@ Concave prior.  What lies beyond a line's measured points is bounded by them: no
                 linear speed-up, or than the declining slope of two measured ones, allows. After two neighbouring
                 measured scale-outs with declining speed no larger one of that type (at that batch size) is tried.
 No incumbent.   The paper does not say. Feasibility comes first: of the deployments most likely to keep the limits
-                the one that is cheapest to profile. Where the process sees none, the measured one that comes nearest
+                the one that is cheapest to profile; so too beside an incumbent that is only expected to keep them,
+                as far as its reserve allows. Where the process sees none, the measured one that comes nearest
                 is scaled out while linear speed-up would be enough; where it would not, the goal is given up.
 """
 
