@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Stop
 from mlcd.core.trial import FailureKind
 from mlcd.search.base import Searcher
 from mlcd.search.heterbo import HeterBO
-from mlcd.search.speed_model import expected_improvement
 from mlcd.testing.searcher_contract import SearcherContract, make_study, play, scaling_truth, small_space
 from search_worlds import deployment, failed, measured, study_of
 
@@ -40,12 +36,6 @@ def test_of_many_types_only_some_are_looked_at_first() -> None:
     prices = sorted(trial.deployment.usd_per_hour for trial in study.trials)
     assert prices[0] < 0.05
     assert prices[-1] > 10.0
-
-
-def test_expected_improvement_is_equation_4() -> None:
-    draws = np.random.default_rng(0).normal(2.0, 0.5, 200_000)
-    expected = np.maximum(1.8 - draws, 0.0).mean()
-    assert expected_improvement(1.8, np.array([2.0]), np.array([0.5]))[0] == pytest.approx(expected, rel=0.02)
 
 
 def test_a_job_shorter_than_a_probe_is_not_searched_for_long() -> None:

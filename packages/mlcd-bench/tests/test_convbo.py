@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 from mlcd.core.goal import Aim, Goal
 from mlcd.search.base import Searcher
 from mlcd.testing.searcher_contract import SearcherContract, make_study, play, scaling_truth
 from mlcd_bench.papers.convbo import BOImprd, ConvBO, best_by_training
+from mlcd_bench.papers.convbo_model import expected_improvement
 
 
 class TestConvBO(SearcherContract):
@@ -48,3 +52,9 @@ def test_the_choice_does_not_count_what_the_search_has_spent() -> None:
     best = best_by_training(blind.study)
     assert best is not None
     assert blind.stop.choice == best.deployment
+
+
+def test_expected_improvement_is_equation_4() -> None:
+    draws = np.random.default_rng(0).normal(2.0, 0.5, 200_000)
+    expected = np.maximum(1.8 - draws, 0.0).mean()
+    assert expected_improvement(1.8, np.array([2.0]), np.array([0.5]))[0] == pytest.approx(expected, rel=0.02)

@@ -73,10 +73,10 @@ def _why_stray(store: Store, owned: Owned, now: float) -> tuple[str, bool] | Non
     except NotFoundError:
         leased = owned.leased_until is not None and owned.leased_until > now
         return (OTHERS, True) if leased else ("no job of this store started it", False)
-    return _why_unneeded(store, record, owned, now)
+    return _unneeded(store, record, owned, now)
 
 
-def _why_unneeded(store: Store, record: JobRecord, owned: Owned, now: float) -> tuple[str, bool] | None:
+def _unneeded(store: Store, record: JobRecord, owned: Owned, now: float) -> tuple[str, bool] | None:
     open_tasks = {task.id for task in store.tasks(record.id, open_only=True)}
     kept = owned.kept_until is not None and owned.kept_until > now
     if owned.task_id not in open_tasks and not kept:

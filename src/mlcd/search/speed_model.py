@@ -113,14 +113,6 @@ def possible_outcomes(view: StudyView, speeds: Speeds, bounds: Bounds) -> Outcom
     return Outcomes(_GRID_CHANCE, seconds, view.usd(seconds))
 
 
-def expected_improvement(best: float, mean: Floats, sd: Floats) -> Floats:
-    """EI(D) = (y_o − μ)Φ(γ) + σφ(γ),  γ = (y_o − μ)/σ: equation 4 of the MLCD paper, its γ repaired."""
-    gamma = (best - mean) / sd
-    density = np.exp(-0.5 * gamma**2) / np.sqrt(2.0 * np.pi)
-    improvement: Floats = (best - mean) * ndtr(gamma) + sd * density
-    return np.maximum(improvement, 0.0)
-
-
 def _share(have: Floats, need: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         return np.asarray(np.where(need > 0.0, have / need, np.inf))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,10 +10,17 @@ from mlcd.core.goal import default_aim
 from mlcd.core.job import BatchSizes, Direction, Job, ProbeSettings, Target, Work
 from mlcd.core.jobfile.context import Context
 from mlcd.core.jobfile.keys import Section
-from mlcd.core.jobfile.metrics import likely_direction
 from mlcd.core.scripts import likely_platform
 
 Fields = dict[str, Any]
+_BETTER_LOW = re.compile(
+    r"(loss|error|perplexity|entropy|divergence|distance|regret|deviation)"
+    r"|(?:^|[^a-z])(err|ppl|mse|rmse|mae|mape|nll|wer|cer|ter|fid|bpc|bpb|bpd|kl|crps|brier)(?:$|[^a-z])"
+)
+_BETTER_HIGH = re.compile(
+    r"(acc|precision|recall|reward|score|return|bleu|rouge|psnr|ssim|dice)"
+    r"|(?:^|[^a-z])(f1|auc|auroc|map|ap|iou|miou|r2|em|top\d*|ndcg|mrr|hit\w*)(?:$|[^a-z])"
+)
 
 
 def build(section: Section, given: Fields, context: Context) -> Any:
@@ -53,7 +61,7 @@ def _work(given: Fields, _context: Context) -> Fields:
 
 def _target(given: Fields, context: Context) -> Fields:
     metric = given["metric"]
-    direction = given.get("direction") or likely_direction(metric)
+    direction = given.get("direction") or _likely_direction(metric)
     if direction is None:
         context.notices.append(
             f"work.until: '{metric}' is taken to be better the higher it is; else say 'direction: down'."
@@ -81,3 +89,11 @@ _DERIVE: dict[type, Callable[[Fields, Context], Fields]] = {
     ProbeSettings: _probe,
     BatchSizes: _batch_sizes,
 }
+
+
+def _likely_direction(metric: str) -> Direction | None:
+    """Which way a metric of that name gets better; None: the name does not tell."""
+    name = metric.lower()
+    if _BETTER_LOW.search(name):
+        return Direction.DOWN
+    return Direction.UP if _BETTER_HIGH.search(name) else None

@@ -24,10 +24,10 @@ from mlcd.search.speed_model import (
     Trainings,
     expect_speeds,
     expect_trainings,
-    expected_improvement,
 )
 from mlcd.search.table import StudyView
 from mlcd_bench.papers.convbo import Complies, Conventional, InitialPoints, Threshold, best_by_training
+from mlcd_bench.papers.convbo_model import expected_improvement
 
 
 @dataclass(frozen=True)

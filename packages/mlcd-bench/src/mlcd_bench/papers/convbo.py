@@ -21,10 +21,10 @@ from mlcd.core.study import Belief, Ledger, Stop, Study
 from mlcd.core.trial import Trial
 from mlcd.search.arrays import Floats
 from mlcd.search.limits import best_feasible, goal_value, nearest, room_for_probes
-from mlcd.search.speed_model import expect_speeds, expect_trainings, expected_improvement, speed_beliefs
+from mlcd.search.speed_model import expect_speeds, expect_trainings, speed_beliefs
 from mlcd.search.table import StudyView, study_view
 from mlcd.search.trials import measured_trials
-from mlcd_bench.papers.convbo_model import expect_targets, target
+from mlcd_bench.papers.convbo_model import expect_targets, expected_improvement, target
 
 Complies = Annotated[bool, "stop in time to keep the limits"]
 InitialPoints = Annotated[int, "deployments that are tried before the model is used"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
 from mlcd.core.study import Study
 from mlcd.core.trial import Trial
@@ -27,6 +28,14 @@ class Targets:
 
     mean: Floats
     sd: Floats
+
+
+def expected_improvement(best: float, mean: Floats, sd: Floats) -> Floats:
+    """EI(D) = (y_o − μ)Φ(γ) + σφ(γ),  γ = (y_o − μ)/σ: equation 4 of the MLCD paper, its γ repaired."""
+    gamma = (best - mean) / sd
+    density = np.exp(-0.5 * gamma**2) / np.sqrt(2.0 * np.pi)
+    improvement: Floats = (best - mean) * ndtr(gamma) + sd * density
+    return np.maximum(improvement, 0.0)
 
 
 def target(study: Study, trial: Trial) -> float:

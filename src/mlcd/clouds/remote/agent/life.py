@@ -28,11 +28,12 @@ from typing import Any
 
 from mlcd.clouds.checkpoints import Trained
 from mlcd.clouds.remote.agent.environment import agent_environment
-from mlcd.clouds.remote.agent.inventory import inventory
 from mlcd.clouds.remote.agent.limits import Ended, Limits
 from mlcd.clouds.remote.agent.meter import MachineMeter
 from mlcd.clouds.tasks.node import NodePrograms, end_nodes, follow
 from mlcd.clouds.tasks.programs import Program
+from mlcd.worker.checkpoints import complete_checkpoints
+from mlcd.worker.trees import files_inside
 
 TICK_SECONDS = 0.2
 BEAT_SECONDS = 0.8
@@ -161,8 +162,32 @@ class Agent:
     def _write(self) -> None:
         """Tell how things stand."""
         self._beat_at = time.monotonic()
-        state = {**self._state, "beat": time.time(), **inventory(self._root, self._state["phase"] == "ended")}
+        state = {
+            **self._state,
+            "beat": time.time(),
+            **_inventory(self._root, self._state["phase"] == "ended"),
+        }
         with suppress(OSError):
             draft = self._control / ".state.json"
             draft.write_text(json.dumps(state))
             draft.replace(self._control / "state.json")
+
+
+def _inventory(root: Path, ended: bool) -> dict[str, Any]:
+    """What there is to download: sizes of what grows, names of what is committed and, once all is over, what is handed back."""
+    outputs = root / "outputs"
+    files = list(files_inside(outputs)) if ended else []
+    return {
+        "log": _size(root / "log"),
+        "progress": {path.name: _size(path) for path in sorted((root / "progress").glob("rank-*.jsonl"))},
+        "checkpoints": [one.path.name for one in complete_checkpoints(root / "checkpoints")],
+        "snapshots": [one.path.name for one in complete_checkpoints(root / "snapshots")],
+        "outputs": {str(path.relative_to(outputs)): _size(path) for path in files},
+    }
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
