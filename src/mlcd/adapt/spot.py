@@ -13,9 +13,8 @@ from mlcd.adapt.prospects import Prospect, allows, elsewhere, value
 from mlcd.core.machines import Deployment
 from mlcd.core.units import show_duration
 
-RESTARTS_HELD = (
-    2.0  # moves for which there must be time: the one to machines on demand, and one more loss before it
-)
+# Moves for which there must be time: the one to machines on demand, and one more loss before it.
+RESTARTS_HELD = 2.0
 MARGIN_SHARE = 0.02  # of the rest of the work
 
 

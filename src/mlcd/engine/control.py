@@ -22,9 +22,8 @@ from mlcd.store import LostControlError, Store
 
 BEAT_SECONDS = 5.0
 LOCK_SECONDS = 0.01  # between two looks at a lock that is about to be free
-SURE_SECONDS = (
-    0.2  # after which a process that still seems to live does: one that was killed shows it with a delay
-)
+# After which a process that still seems to live does: one that was killed shows it with a delay.
+SURE_SECONDS = 0.2
 DEATH_SECONDS = 60.0  # the longest that a killed process is waited for
 # The search's matrices are small: more threads only take cores from a training on this computer. Programs get their own number.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}

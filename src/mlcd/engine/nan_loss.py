@@ -16,9 +16,8 @@ from mlcd.engine.tasks import carried_samples
 from mlcd.errors import TaskFailedError
 from mlcd.worker.checkpoints import Checkpoint, complete_checkpoints
 
-LEAST_VALUES = (
-    3  # of a loss that never had a number: `val_loss=nan` before the first validation means nothing
-)
+# Of a loss that never had a number: `val_loss=nan` before the first validation means nothing.
+LEAST_VALUES = 3
 AFTER_NAN = (
     "after-nan"  # where checkpoints of a broken state lie: nobody goes on from them, nobody deletes them
 )

@@ -18,9 +18,8 @@ from mlcd.worker.guard import guard
 from mlcd.worker.trees import files_inside
 
 _POLL_SECONDS = 0.15
-_POLL_SHARE = (
-    20.0  # × the time of a check passes before the next: a folder of many files must not slow the training
-)
+# × the time of a check passes before the next: a folder of many files must not slow the training.
+_POLL_SHARE = 20.0
 
 
 _WRITES = os.O_WRONLY | os.O_RDWR
