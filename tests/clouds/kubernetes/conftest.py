@@ -121,11 +121,11 @@ class Cluster:
 
     def _is_ours(self, process: psutil.Process) -> bool:
         try:
-            environ = process.environ()
-        except (psutil.Error, OSError):
+            environ, command = process.environ(), " ".join(process.cmdline()[:4])
+        except (psutil.Error, OSError):  # it has ended meanwhile, too
             return False
         ours = environ.get("FAKE_KUBE") == str(self.root)
-        return ours and process.pid != os.getpid() and "pytest" not in " ".join(process.cmdline()[:4])
+        return ours and process.pid != os.getpid() and "pytest" not in command
 
 
 def _words_of(process: psutil.Process) -> list[str]:
