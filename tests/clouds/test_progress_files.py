@@ -15,7 +15,6 @@ from mlcd.clouds.progress_files import (
     MOST_METRICS,
     MOST_POINTS,
     ProgressReader,
-    read_progress,
 )
 
 
@@ -25,7 +24,7 @@ def write(folder: Path, rank: int, t: float, steps: float, samples: float, **mor
 
 
 def test_no_folder_is_no_progress(tmp_path: Path) -> None:
-    progress = read_progress(tmp_path / "nowhere", 0.0)
+    progress = ProgressReader(tmp_path / "nowhere", 0.0).read()
     assert (progress.points, progress.metrics) == ((), ())
 
 
@@ -41,7 +40,7 @@ def test_what_is_no_file_of_its_own_is_not_read(tmp_path: Path, what: str) -> No
         odd.symlink_to(what if what.startswith("/") else tmp_path / "elsewhere" / "rank-2.jsonl")
     write(tmp_path, 0, 1.0, 1, 32)
     with in_little_memory():
-        assert read_progress(tmp_path, 0.0).samples == 32
+        assert ProgressReader(tmp_path, 0.0).read().samples == 32
 
 
 def test_a_file_is_read_in_pieces_and_the_rest_at_the_next_look(
@@ -65,7 +64,7 @@ def test_a_line_without_an_end_does_not_hold_up_what_comes_after(tmp_path: Path)
         file.write(b"\n")
     write(tmp_path, 0, 1.0, 1, 32)
     with in_little_memory():
-        assert read_progress(tmp_path, 0.0).samples == 32
+        assert ProgressReader(tmp_path, 0.0).read().samples == 32
 
 
 @contextmanager
@@ -83,7 +82,7 @@ def in_little_memory() -> Iterator[None]:
 def test_one_rank_gives_its_lines_as_points_since_the_launch(tmp_path: Path) -> None:
     write(tmp_path, 0, 1001.0, 1, 32, metrics={"loss": 2.5})
     write(tmp_path, 0, 1002.0, 3, 96, metrics={"loss": 1.5}, step=7)
-    progress = read_progress(tmp_path, 1000.0)
+    progress = ProgressReader(tmp_path, 1000.0).read()
     assert [(p.seconds, p.steps, p.samples) for p in progress.points] == [(1.0, 1, 32), (2.0, 3, 96)]
     assert [(m.seconds, m.step, m.value) for m in progress.metrics] == [(1.0, 1, 2.5), (2.0, 7, 1.5)]
     assert progress.latest("loss") == 1.5
@@ -93,7 +92,7 @@ def test_samples_are_summed_over_ranks_at_the_same_moment(tmp_path: Path) -> Non
     for tick in range(20):  # both do 10 samples a second; their lines never fall together
         write(tmp_path, 0, tick * 0.5, tick * 5, tick * 5)
         write(tmp_path, 1, tick * 0.5 + 0.25, tick * 5 + 2.5, tick * 5 + 2.5)
-    points = read_progress(tmp_path, 0.0).points
+    points = ProgressReader(tmp_path, 0.0).read().points
     rates = [
         (right.samples - left.samples) / (right.seconds - left.seconds)
         for left, right in pairwise(points[1:])
@@ -105,13 +104,16 @@ def test_samples_are_summed_over_ranks_at_the_same_moment(tmp_path: Path) -> Non
 def test_steps_are_those_of_the_rank_that_has_done_most(tmp_path: Path) -> None:
     write(tmp_path, 0, 5.0, 10, 100, end=True)
     write(tmp_path, 1, 5.0, 11, 110, end=True)
-    assert (read_progress(tmp_path, 0.0).steps, read_progress(tmp_path, 0.0).samples) == (11, 210)
+    assert (ProgressReader(tmp_path, 0.0).read().steps, ProgressReader(tmp_path, 0.0).read().samples) == (
+        11,
+        210,
+    )
 
 
 def test_the_last_lines_of_ranks_that_ended_at_different_moments_all_count(tmp_path: Path) -> None:
     write(tmp_path, 0, 5.0, 10, 100, end=True)
     write(tmp_path, 1, 5.4, 10, 100, end=True)
-    assert read_progress(tmp_path, 0.0).samples == 200
+    assert ProgressReader(tmp_path, 0.0).read().samples == 200
 
 
 def test_a_rank_that_is_heard_of_after_the_others_have_ended_still_counts(tmp_path: Path) -> None:
@@ -127,13 +129,13 @@ def test_a_rank_that_fell_silent_does_not_hold_up_the_others(tmp_path: Path) -> 
     write(tmp_path, 0, 1.0, 1, 10)
     for second in range(1, 60):
         write(tmp_path, 1, float(second), second, second * 10)
-    assert read_progress(tmp_path, 0.0).samples == 600
+    assert ProgressReader(tmp_path, 0.0).read().samples == 600
 
 
 def test_a_second_process_of_the_same_rank_adds_to_the_first(tmp_path: Path) -> None:
     write(tmp_path, 0, 1.0, 10, 100, process="a", end=True)
     write(tmp_path, 0, 9.0, 2, 20, process="b")
-    progress = read_progress(tmp_path, 0.0)
+    progress = ProgressReader(tmp_path, 0.0).read()
     assert (progress.steps, progress.samples) == (12, 120)
 
 
@@ -168,13 +170,13 @@ def test_a_line_that_is_none_is_skipped(tmp_path: Path, garbage: bytes) -> None:
     with (tmp_path / "rank-0.jsonl").open("ab") as stream:
         stream.write(garbage + b"\n")
     write(tmp_path, 0, 2.0, 2, 20)
-    assert [point.samples for point in read_progress(tmp_path, 0.0).points] == [10, 20]
+    assert [point.samples for point in ProgressReader(tmp_path, 0.0).read().points] == [10, 20]
 
 
 def test_a_clock_that_goes_back_does_not_turn_progress_round(tmp_path: Path) -> None:
     for t, steps in [(5.0, 1), (3.0, 2), (6.0, 3)]:
         write(tmp_path, 0, t, steps, steps * 10)
-    points = read_progress(tmp_path, 0.0).points
+    points = ProgressReader(tmp_path, 0.0).read().points
     assert points == tuple(sorted(points, key=lambda point: (point.seconds, point.samples)))
     assert points[-1].samples == 30
 
@@ -184,7 +186,7 @@ def test_reading_piece_by_piece_gives_what_reading_at_once_gives(tmp_path: Path)
     for tick in range(50):
         write(tmp_path, tick % 3, tick * 0.2, tick, tick * 10, metrics={"loss": float(tick)})
         piecewise = reader.read()
-    at_once = read_progress(tmp_path, 0.0)
+    at_once = ProgressReader(tmp_path, 0.0).read()
     assert piecewise.samples == pytest.approx(at_once.samples)
     assert len(piecewise.metrics) == len(at_once.metrics) == 50
 
@@ -211,14 +213,14 @@ def test_a_long_training_is_thinned_and_keeps_its_ends(tmp_path: Path) -> None:
 def test_a_program_cannot_flood_a_line_with_metrics(tmp_path: Path) -> None:
     many = {f"m{number}": 1.0 for number in range(MOST_METRICS + 5)}
     write(tmp_path, 0, 1.0, 1, 1, metrics={"x" * (LONGEST_NAME + 1): 1.0, **many})
-    names = {metric.name for metric in read_progress(tmp_path, 0.0).metrics}
+    names = {metric.name for metric in ProgressReader(tmp_path, 0.0).read().metrics}
     assert len(names) == MOST_METRICS
     assert max(map(len, names)) <= LONGEST_NAME
 
 
 def test_a_metric_that_is_not_finite_is_read(tmp_path: Path) -> None:
     write(tmp_path, 0, 1.0, 1, 10, metrics={"loss": "nan", "norm": "-inf", "name": "abc", "acc": 0.5})
-    values = {point.name: point.value for point in read_progress(tmp_path, 0.0).metrics}
+    values = {point.name: point.value for point in ProgressReader(tmp_path, 0.0).read().metrics}
     assert math.isnan(values.pop("loss"))
     assert values == {"norm": -math.inf, "acc": 0.5}
 
@@ -230,7 +232,7 @@ def test_what_ranks_train_for_themselves_is_counted_once(tmp_path: Path) -> None
             for n in range(1, 5)
         ]
         (tmp_path / f"rank-{rank}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    progress = read_progress(tmp_path, 100.0)
+    progress = ProgressReader(tmp_path, 100.0).read()
     assert progress.alone
     assert progress.samples == 40
 
@@ -248,7 +250,7 @@ def test_ranks_that_find_each_other_later_are_added_up(tmp_path: Path) -> None:
             for n in range(1, 5)
         ]
         (tmp_path / f"rank-{rank}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    progress = read_progress(tmp_path, 100.0)
+    progress = ProgressReader(tmp_path, 100.0).read()
     assert not progress.alone
     assert progress.samples == 80
 

@@ -20,6 +20,7 @@ from mlcd.errors import CloudError, TaskFailedError, UserError
 
 OFFER = Offer("local", InstanceType("m", vcpus=1), usd_per_hour=1.0, max_nodes=4)
 FULL = Deployment(OFFER, 1, 256)
+SPACE = [FULL] * 9
 
 
 def failed(reason: FailureKind, deployment: Deployment = FULL, fixes: int = 0) -> Trial:
@@ -64,31 +65,29 @@ def test_a_crash_is_not_mended_by_more_passes() -> None:
 
 
 def test_a_program_that_fails_everywhere_is_not_paid_for_any_longer() -> None:
-    refuse_broken_program([failed(FailureKind.CRASHED)], deployments=9)
+    refuse_broken_program([failed(FailureKind.CRASHED)], SPACE)
     with pytest.raises(TaskFailedError) as caught:
-        refuse_broken_program([failed(FailureKind.CRASHED)] * 2, deployments=9)
+        refuse_broken_program([failed(FailureKind.CRASHED)] * 2, SPACE)
     assert caught.value.log_tail == "the end"
-    refuse_broken_program(
-        [measured(), failed(FailureKind.CRASHED), failed(FailureKind.CRASHED)], deployments=9
-    )
+    refuse_broken_program([measured(), failed(FailureKind.CRASHED), failed(FailureKind.CRASHED)], SPACE)
 
 
 def test_a_program_that_is_never_seen_to_step_is_paid_for_once() -> None:
     with pytest.raises(TaskFailedError, match="never reported on the deployment tried") as caught:
-        refuse_broken_program([failed(FailureKind.SILENT)], deployments=9)
+        refuse_broken_program([failed(FailureKind.SILENT)], SPACE)
     assert "probe.silent_seconds" in caught.value.hint
-    refuse_broken_program([measured(), failed(FailureKind.SILENT)], deployments=9)
+    refuse_broken_program([measured(), failed(FailureKind.SILENT)], SPACE)
 
 
 def test_each_kind_of_failure_is_told_by_its_own_name() -> None:
     with pytest.raises(TaskFailedError) as caught:
-        refuse_broken_program([failed(FailureKind.HUNG), failed(FailureKind.CRASHED)], deployments=9)
+        refuse_broken_program([failed(FailureKind.HUNG), failed(FailureKind.CRASHED)], SPACE)
     told = "The program hung on 1 of the deployments tried and crashed on 1 of the deployments tried"
     assert caught.value.message.startswith(told)
 
 
 def test_a_lack_of_memory_is_not_the_programs_fault() -> None:
-    refuse_broken_program([failed(FailureKind.OUT_OF_MEMORY)] * 5, deployments=9)
+    refuse_broken_program([failed(FailureKind.OUT_OF_MEMORY)] * 5, SPACE)
 
 
 def test_probe_times_are_scaled_to_what_was_seen() -> None:
@@ -133,7 +132,7 @@ def test_a_cloud_that_starts_nothing_is_not_called_a_program_that_crashed() -> N
     refuse_failing_cloud([failed(FailureKind.NOT_STARTED)], deployments=9)
     with pytest.raises(CloudError, match=r"could not be run on each of the 2 deployments tried: not started"):
         refuse_failing_cloud([failed(FailureKind.NOT_STARTED)] * 2, deployments=9)
-    refuse_broken_program([failed(FailureKind.NOT_STARTED)] * 5, deployments=9)
+    refuse_broken_program([failed(FailureKind.NOT_STARTED)] * 5, SPACE)
 
 
 def test_failed_starts_are_not_called_a_goal_out_of_reach() -> None:

@@ -53,6 +53,18 @@ def test_missing_capacity_says_nothing_about_other_sizes() -> None:
     assert exclusions(study).empty
 
 
+def test_a_program_that_found_no_gpu_is_excluded_wherever_there_is_none() -> None:
+    rules = exclusions(study_of(failed(deployment("c5", 1), FailureKind.NO_GPU)))
+    assert not rules.empty
+    assert rules.excludes(deployment("m5", 4))
+    assert not rules.excludes(deployment("p3", 1, gpus=1))
+
+
+def test_a_machine_whose_gpu_is_not_found_says_nothing_of_the_program() -> None:
+    rules = exclusions(study_of(failed(deployment("p3", 1, gpus=1), FailureKind.NO_GPU)))
+    assert rules.empty
+
+
 def test_nodes_that_do_not_share_the_work_forbid_all_that_have_several() -> None:
     rules = exclusions(study_of(failed(deployment("c5", 2), FailureKind.NOT_SHARED)))
     assert rules.excludes(deployment("p3", 4, gpus=1))

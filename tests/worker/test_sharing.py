@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcd.clouds.progress_files import read_progress
+from mlcd.clouds.progress_files import ProgressReader
 from worker.programs import finish, free_port, start
 from worker.sessions import lines
 
@@ -138,6 +138,6 @@ def test_ranks_of_a_group_that_train_on_the_same_samples_do_the_work_once(
     both = [start(DDP.replace("LOADER", loader), tmp_path, RANK=rank, **where) for rank in range(2)]
     for process in both:
         finish(process)
-    progress = read_progress(tmp_path / "progress", 0.0)
+    progress = ProgressReader(tmp_path / "progress", 0.0).read()
     assert not says_alone(tmp_path)
     assert (progress.alone, progress.samples) == (alone, samples)

@@ -27,11 +27,6 @@ _MOST_SAVES = 100
 _STALE_SECONDS = 15.0  # a stream silent for that long while others go on no longer holds them up
 
 
-def read_progress(folder: Path, launched_at: float) -> Progress:
-    """Everything that the ranks have reported so far."""
-    return ProgressReader(folder, launched_at).read()
-
-
 class ProgressReader:
     """Reads a folder of progress files again and again, each time only what is new in them."""
 

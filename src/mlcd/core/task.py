@@ -40,6 +40,7 @@ class EndCause(StrEnum):
     COMPLETED = "completed"  # the program ended by itself, and well
     CRASHED = "crashed"  # the program or its `setup` failed
     OUT_OF_MEMORY = "out of memory"
+    NO_GPU = "no GPU"  # the program needs one, and found none
     DISK_FULL = "disk full"
     STOPPED = "stopped"  # somebody asked for it
     TIME_LIMIT = "time limit"  # the task's `max_seconds` are over

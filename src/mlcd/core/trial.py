@@ -58,6 +58,7 @@ class FailureKind(StrEnum):
     """Why there is no throughput."""
 
     OUT_OF_MEMORY = "out of memory"
+    NO_GPU = "no GPU"  # the program needs one, and found none
     CRASHED = "crashed"
     HUNG = "hung"  # no step for too long
     SILENT = "never reported"  # it ran, and not one step was seen

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from mlcd.core.machines import Deployment
 from mlcd.core.trial import Failure, FailureKind, Trial
 from mlcd.engine.missing_modules import refuse_missing_module
 from mlcd.engine.probe_result import SHARE_HINT
 from mlcd.errors import CloudError, MlcdError, TaskFailedError, UserError
+from mlcd.search.trials import tells_of_gpus
 
-PROGRAM_FAULTS = (FailureKind.CRASHED, FailureKind.SILENT, FailureKind.HUNG)
+PROGRAM_FAULTS = (FailureKind.CRASHED, FailureKind.SILENT, FailureKind.HUNG, FailureKind.NO_GPU)
 CLOUD_FAULTS = (FailureKind.NO_CAPACITY, FailureKind.REFUSED, FailureKind.NOT_STARTED, FailureKind.LOST)
 FORGIVABLE = (
     *PROGRAM_FAULTS,
@@ -45,20 +47,24 @@ def _reason(trial: Trial) -> FailureKind | None:
     return None if trial.failure is None else trial.failure.reason
 
 
-def refuse_broken_program(trials: Sequence[Trial], deployments: int) -> None:
-    """Stop paying for probes of a program that runs nowhere."""
+def refuse_broken_program(trials: Sequence[Trial], space: Sequence[Deployment]) -> None:
+    """Stop paying for probes of a program that runs nowhere.
+
+    One that makes no steps would make none on other machines. That it needs a GPU is a fault only where no machine has one.
+    """
     if any(trial.measurement for trial in trials):
         return
     for trial in trials:
         if trial.failure is not None and trial.failure.reason is FailureKind.CRASHED:
             refuse_missing_module(trial.failure.log_tail, trial.deployment.offer.cloud)
-    faults = [t.failure for t in trials if t.failure is not None and t.failure.reason in PROGRAM_FAULTS]
-    silent = [fault for fault in faults if fault.reason is FailureKind.SILENT]
-    if silent:  # it ran, and other machines see no more of it
-        raise _ran_nowhere(silent)
-    if len(faults) < min(FAULTS_BEFORE_GIVING_UP, deployments):
-        return
-    raise _ran_nowhere(faults)
+    gpus = any(deployment.offer.instance.gpus for deployment in space)
+    failed = [trial.failure for trial in trials if trial.failure and not (gpus and tells_of_gpus(trial))]
+    faults = [failure for failure in failed if failure.reason in PROGRAM_FAULTS]
+    certain = [
+        f for f in faults if f.reason is FailureKind.SILENT or (f.reason is FailureKind.NO_GPU and not gpus)
+    ]
+    if certain or len(faults) >= min(FAULTS_BEFORE_GIVING_UP, len(space)):
+        raise _ran_nowhere(certain or faults)
 
 
 def refuse_failing_cloud(trials: Sequence[Trial], deployments: int) -> None:
@@ -95,6 +101,8 @@ def _ran_nowhere(failures: Sequence[Failure]) -> TaskFailedError:
         FailureKind.SILENT: "mlcd saw no steps. Loop over mlcd.steps(loader), or give a `progress: {pattern: …}` "
         "that fits the log; raise `probe.silent_seconds` if it needs longer to begin. `mlcd resume` tries again.",
         FailureKind.NOT_SHARED: f"{SHARE_HINT} `mlcd resume` tries again.",
+        FailureKind.NO_GPU: "Allow machines with GPUs (`resources: {accelerators: …}`, see `mlcd offers`), or let the "
+        "program use the CPU where torch.cuda.is_available() is False; `mlcd resume` tries again.",
         FailureKind.OUT_OF_MEMORY: "Allow larger machines, smaller values of `batch_size`, or several passes to a "
         "step with `batch_size.accumulate`.",
     }.get(last.reason, "The end of its log says why. Fix the program; `mlcd resume` tries it again.")
@@ -110,6 +118,7 @@ def _what_it_did(failures: Sequence[Failure]) -> str:
 
 
 _DID = {
+    FailureKind.NO_GPU: "found no GPU",
     FailureKind.OUT_OF_MEMORY: "ran out of memory",
     FailureKind.NOT_SHARED: "did the same work on every rank",
 }

@@ -30,6 +30,7 @@ _FAILURES = {
     EndCause.REFUSED: FailureKind.REFUSED,
     EndCause.CLOUD_FAILED: FailureKind.NOT_STARTED,
     EndCause.OUT_OF_MEMORY: FailureKind.OUT_OF_MEMORY,
+    EndCause.NO_GPU: FailureKind.NO_GPU,
 }
 
 
@@ -61,7 +62,7 @@ def fails_to_start(status: TaskStatus) -> bool:
     own_doing = status.state is TaskState.FAILED and status.running_at is not None
     logged = status.log_tail.lower()  # of the program, which may say more than the cloud has seen
     other_cause = (
-        status.cause in (EndCause.NO_CAPACITY, EndCause.OUT_OF_MEMORY)
+        status.cause in (EndCause.NO_CAPACITY, EndCause.OUT_OF_MEMORY, EndCause.NO_GPU)
         or "out of memory" in logged
         or "no module named" in logged
     )

@@ -71,7 +71,7 @@ class Search:
         """What the strategy wants, unless a limit or the user says no."""
         study = self._study()
         refuse_failing_cloud(study.trials, len(study.space))
-        refuse_broken_program(study.trials, len(study.space))
+        refuse_broken_program(study.trials, study.space)
         if (done := self._all_done(study)) is not None:
             return done
         step = self.searcher.suggest(study)

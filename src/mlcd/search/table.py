@@ -169,6 +169,8 @@ def excluded(table: Table, rules: Exclusions) -> Mask:
     """Which deployments would fail as others did (m,): the same rule as Exclusions.excludes, for all at once."""
     failing_types = [number for number, name in enumerate(table.kinds) if name in rules.failing_types]
     mask = np.isin(table.kind, failing_types)
+    if rules.needs_gpu:
+        mask |= ~table.has_gpu
     if rules.nodes_unshared:
         mask |= np.array([rules.excludes_sharing(deployment) for deployment in table.deployments], dtype=bool)
     for full in rules.out_of_memory:

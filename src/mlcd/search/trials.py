@@ -11,7 +11,13 @@ from mlcd.core.study import Study
 from mlcd.core.trial import Failure, FailureKind, Measurement, Trial
 
 # Failures that are the program's own doing on that kind of machine; capacity and lost nodes are luck.
-_PROGRAM_FAILURES = (FailureKind.OUT_OF_MEMORY, FailureKind.CRASHED, FailureKind.HUNG, FailureKind.SILENT)
+_PROGRAM_FAILURES = (
+    FailureKind.OUT_OF_MEMORY,
+    FailureKind.NO_GPU,
+    FailureKind.CRASHED,
+    FailureKind.HUNG,
+    FailureKind.SILENT,
+)
 _CRASHES_THAT_CONVINCE = 2
 
 
@@ -61,9 +67,12 @@ class Exclusions:
     failing_types: frozenset[str] = frozenset()  # instance types on which the program has only ever failed
     nodes_unshared: bool = False  # several nodes each did the whole work
     gpus_unshared: bool = False  # so did the ranks of a single node
+    needs_gpu: bool = False  # the program runs on no machine without one
 
     def excludes(self, deployment: Deployment) -> bool:
         """Whether a failure says that this deployment would fail too."""
+        if self.needs_gpu and not deployment.offer.instance.gpus:
+            return True
         if deployment.offer.instance.name in self.failing_types or self.excludes_sharing(deployment):
             return True
         return any(_at_least_as_full(deployment, full) for full in self.out_of_memory)
@@ -76,7 +85,7 @@ class Exclusions:
     @property
     def empty(self) -> bool:
         """Whether nothing is excluded."""
-        return not (self.out_of_memory or self.failing_types or self.nodes_unshared)
+        return not (self.out_of_memory or self.failing_types or self.nodes_unshared or self.needs_gpu)
 
 
 def exclusions(study: Study) -> Exclusions:
@@ -90,7 +99,13 @@ def exclusions(study: Study) -> Exclusions:
         frozenset(_types_that_only_fail(failures)) - worked,
         nodes_unshared=bool(unshared),
         gpus_unshared=1 in unshared,
+        needs_gpu=any(tells_of_gpus(trial) for trial in failures),
     )
+
+
+def tells_of_gpus(trial: Trial) -> bool:
+    """Whether the trial shows that the program needs a GPU; one that finds none where there is one fails for itself."""
+    return _reason(trial) is FailureKind.NO_GPU and not trial.deployment.offer.instance.gpus
 
 
 def _types_that_only_fail(failures: Iterable[Trial]) -> Iterable[str]:

@@ -166,6 +166,14 @@ class SearcherContract:
             assert searched.stop.choice is not None
             assert crowded_truth(searched.stop.choice) is not None
 
+    def test_a_program_that_needs_a_gpu_is_tried_on_no_other_machine_without_one(self) -> None:
+        study = make_study(Goal(Aim.FASTEST))
+        bare = next(each for each in study.space if not each.offer.instance.gpus)
+        study = study.with_trial(Trial(bare, Failure(FailureKind.NO_GPU), 60.0, bare.usd(60.0)))
+        searched = play(self.searcher(), study, scaling_truth)
+        assert all(trial.deployment.offer.instance.gpus for trial in searched.study.trials[1:])
+        assert searched.stop.choice is None or searched.stop.choice.offer.instance.gpus
+
     def test_when_everything_fails_nothing_is_chosen(self) -> None:
         searched = play(self.searcher(), make_study(Goal(Aim.FASTEST)), lambda _: None)
         if self.probes:

@@ -21,7 +21,7 @@ from mlcd.clouds.tasks.diagnosis import diagnose, log_tail
 from mlcd.clouds.tasks.environment import node_environment
 from mlcd.clouds.tasks.outputs import MODEL_FILES, collect_outputs, matches
 from mlcd.clouds.tasks.processes import ProcessInfo, _is_ending, alive, birth, family, started_seconds
-from mlcd.core.task import TaskState
+from mlcd.core.task import EndCause, TaskState
 from mlcd.errors import CloudError
 from mlcd_functions.files import TaskFiles as FunctionFiles
 
@@ -108,6 +108,29 @@ def test_an_end_is_told_in_words(
     (tmp_path / "log").write_text(log)
     ending = diagnose(code, 0, tmp_path / "log", "the program", kernel_killed)
     assert (ending.state, ending.reason) == (state, reason)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "RuntimeError: No CUDA GPUs are available",
+        "RuntimeError: No HIP GPUs are available",
+        "AssertionError: Torch not compiled with CUDA enabled",
+        "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU",
+        "RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False.",
+        "lightning_fabric.utilities.exceptions.MisconfigurationException: No supported gpu backend found!",
+        "MisconfigurationException: `CUDAAccelerator` can not run on your system since the accelerator is not available.",
+        "ValueError: Your setup doesn't support bf16/gpu. You need to assign use_cpu if you want to train on CPU.",
+        "RuntimeError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
+        "RuntimeError: Unknown backend: 'gpu' requested, but no platforms that are instances of gpu are present.",
+        "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorNoDevice: no CUDA-capable device is detected",
+    ],
+)
+def test_a_program_that_needs_a_gpu_is_known_by_what_frameworks_say(tmp_path: Path, told: str) -> None:
+    (tmp_path / "log").write_text(f"Traceback (most recent call last):\n{told}\n")
+    ending = diagnose(1, 0, tmp_path / "log", "the program", False)
+    assert ending.cause is EndCause.NO_GPU
+    assert ending.reason == "the program needs a GPU and found none on node 0"
 
 
 def test_the_end_of_a_long_log_is_read_without_the_rest(tmp_path: Path) -> None:

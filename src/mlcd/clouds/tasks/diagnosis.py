@@ -19,6 +19,13 @@ _NO_MEMORY = re.compile(
     r"\bMemoryError\b|[Cc]an(no|')t allocate memory|CUDA out of memory|OutOfMemoryError"
     r"|CUDA_ERROR_OUT_OF_MEMORY|std::bad_alloc|RESOURCE_EXHAUSTED"
 )
+# As PyTorch, Lightning, Transformers, Accelerate, bitsandbytes, JAX and CuPy say it.
+_NO_GPU = re.compile(
+    r"No (CUDA|HIP) GPUs are available|Found no NVIDIA driver|[Nn]o CUDA-capable device|cudaErrorNoDevice"
+    r"|not compiled with CUDA enabled|torch\.cuda\.is_available\(\) is False|No supported gpu backend found"
+    r"|Accelerator`? can not run on your system|setup doesn't support bf16/gpu|only supported with GPUs, no GPUs found"
+    r"|only be used on CUDA devices|CUDA is required but not available|Unknown backend:? '?(gpu|cuda|rocm)"
+)
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded")
 
 
@@ -32,6 +39,8 @@ def diagnose(code: int, node: int, log: Path, what: str, kernel_killed: bool | N
         return Outcome(EndCause.OUT_OF_MEMORY, OUT_OF_MEMORY, code, node)
     if _NO_ROOM.search(tail):
         return Outcome(EndCause.DISK_FULL, NO_ROOM, code, node)
+    if _NO_GPU.search(tail):
+        return Outcome(EndCause.NO_GPU, f"{what} needs a GPU and found none on node {node}", code, node)
     return Outcome(EndCause.CRASHED, f"{what} ended with {_in_words(code)} on node {node}", code, node)
 
 

@@ -2,7 +2,7 @@
 
 Glossary (N deployments of the space):
     measured     the program ran there: (N,)
-    open         may be tried: not tried, not pending, and its probe leaves a reserve: (N,)
+    open         may be tried: not tried, not pending, has the GPU that the program needs, and its probe leaves a reserve: (N,)
     next         may be tried now: what is open; for the first probe only the cheap part of it: (N,)
     reserve      what the training on a measured deployment takes, at the slow end of what is believed
 """
@@ -20,7 +20,7 @@ from mlcd.core.trial import Measurement, Trial
 from mlcd.search.arrays import Floats, Mask
 from mlcd.search.auto.beliefs import TYPICAL_ERROR, Beliefs, Evidence, believe
 from mlcd.search.auto.costs import RISK_SD, Costs, costs_of
-from mlcd.search.auto.failures import chance_of_failure
+from mlcd.search.auto.failures import chance_of_failure, lacks_gpu
 from mlcd.search.auto.features import Features, describe, join
 from mlcd.search.auto.scaling_laws import Prior, reference_of
 from mlcd.search.limits import PROBE_SURCHARGE, room_for_probes
@@ -52,7 +52,7 @@ def make_context(study: Study, prior: Prior) -> SearchContext:
         study, space, (trial.deployment for trial in study.trials if trial.measurement is not None)
     )
     failing = np.where(measured, 0.0, chance_of_failure(study, space))
-    untried = ~_mask(study, space, study.tried)
+    untried = ~_mask(study, space, study.tried) & ~lacks_gpu(study)
     context = SearchContext(study, beliefs, costs, failing, measured, untried, untried)
     open_ = untried & _keeps_reserve(context)
     return replace(context, open=open_, next=open_ if measured.any() else _cheap(open_, costs))

@@ -17,9 +17,9 @@ import numpy as np
 
 from mlcd.core.study import Study
 from mlcd.core.trial import FailureKind, Trial
-from mlcd.search.arrays import Floats, Rows
+from mlcd.search.arrays import Floats, Mask, Rows, distinct_offers
 from mlcd.search.auto.features import Features, describe
-from mlcd.search.trials import exclusions
+from mlcd.search.trials import exclusions, tells_of_gpus
 
 _DOUBT = 0.01
 _ANYWHERE, _FAMILY, _TYPE = 0.1, 0.2, 0.4  # similarity, added up
@@ -31,7 +31,7 @@ _LUCK = (FailureKind.LOST, FailureKind.NO_CAPACITY, FailureKind.REFUSED, Failure
 
 def chance_of_failure(study: Study, space: Features) -> Floats:
     """Of each deployment of the space that was not tried: (N,)."""
-    failures = [t for t in study.trials if t.failure is not None and t.failure.reason not in _LUCK]
+    failures = [t for t in study.trials if _tells_of_the_program(t)]
     successes = [trial for trial in study.trials if trial.measurement is not None]
     failed = _DOUBT + _similarity(space, failures)
     if not successes:
@@ -39,13 +39,26 @@ def chance_of_failure(study: Study, space: Features) -> Floats:
     return failed / (failed + 1.0 + _similarity(space, successes))
 
 
-def raise_for_memory(study: Study, rows: Rows, chances: Floats) -> Floats:
-    """The chances of these rows, raised where another deployment ran out of memory that had as much of it."""
+def raise_for_exclusions(study: Study, rows: Rows, chances: Floats) -> Floats:
+    """The chances of these rows, raised where another failure says that they would fail too."""
     rules = exclusions(study)
     if rules.empty:
         return chances
     full = np.array([rules.excludes(study.space[row]) for row in rows], dtype=bool)
     return np.where(full, np.maximum(chances, _EXCLUDED), chances)
+
+
+def lacks_gpu(study: Study) -> Mask:
+    """Where the program cannot run, since it needs a GPU and there is none: (N,)."""
+    if not exclusions(study).needs_gpu:
+        return np.zeros(len(study.space), dtype=bool)
+    offers, rows = distinct_offers(study.space)
+    return np.array([not offer.instance.gpus for offer in offers], dtype=bool)[rows]
+
+
+def _tells_of_the_program(trial: Trial) -> bool:
+    """Whether it failed and may do so elsewhere; that it needs a GPU excludes what has none, and says no more."""
+    return trial.failure is not None and trial.failure.reason not in _LUCK and not tells_of_gpus(trial)
 
 
 def _similarity(space: Features, trials: Sequence[Trial]) -> Floats:

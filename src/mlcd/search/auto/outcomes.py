@@ -23,7 +23,7 @@ from mlcd.search.arrays import Floats, Ints, Mask, Rows
 from mlcd.search.auto.beliefs import TYPICAL_ERROR
 from mlcd.search.auto.context import SearchContext
 from mlcd.search.auto.costs import RISK, RISK_SD, Costs
-from mlcd.search.auto.failures import raise_for_memory
+from mlcd.search.auto.failures import raise_for_exclusions
 
 MARGIN = RISK_SD * TYPICAL_ERROR  # kept from a limit for the noise of one measurement
 SURPRISE_CHANCE = 0.02  # that a deployment is an exception to every law …
@@ -60,7 +60,7 @@ def choices_of(context: SearchContext, rows: Rows) -> Choices:
         means=means,
         variances=beliefs.variances[:, rows],
         costs=own,
-        failing=raise_for_memory(context.study, rows, context.failing[rows]),
+        failing=raise_for_exclusions(context.study, rows, context.failing[rows]),
         measured=context.measured[rows],
         open=context.open[rows],
     )
