@@ -56,7 +56,6 @@ def test_down_without_an_emulation_is_quiet(mlcd: Command, tmp_path: Path) -> No
     assert (done.code, done.out) == (0, "Nothing is left of nosuch.\n")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gets as far")
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [

@@ -41,8 +41,8 @@ class EmulationOptions:
 
 def up(emulation: Emulation, options: EmulationOptions) -> State:
     """Start an emulation and wait until it answers; one that runs already stays as it is."""
-    require_all()
     _check(emulation, options)
+    require_all()
     with one_at_a_time():  # of two homes that start the same name together, one is refused
         refuse_another_home(emulation)
         if is_running(emulation):
@@ -72,11 +72,6 @@ def fault(emulation: Emulation, kind: str, target: str, value: str = "") -> str:
     if "error" in answer:
         raise (NotFoundError if answer["missing"] else UserError)(answer["error"], answer["hint"])
     return str(answer["done"])
-
-
-def emulations(parent: Path) -> list[str]:
-    """The names of the emulations whose folders lie here."""
-    return sorted(each.parent.name for each in parent.glob("*/state.json"))
 
 
 def _check(emulation: Emulation, options: EmulationOptions) -> None:
