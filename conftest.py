@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent
 SHARED = ROOT.parent / "shared"
-ONE_CLUSTER = (
-    ROOT / "tests/clouds/ray"
-)  # a Ray cluster takes long to start: all tests of this folder share one
+ONE_CLUSTER = ROOT / "tests/clouds/ray"  # a Ray cluster takes long to start: all tests of this folder share one
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for the groups
@@ -31,9 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         units.setdefault(name, []).append(item)
     slow = [unit for unit in units.values() if unit[0].get_closest_marker("slow")]
     others = [unit for unit in units.values() if not unit[0].get_closest_marker("slow")]
-    places = [
-        ((number + 0.5) / len(kind), unit) for kind in (slow, others) for number, unit in enumerate(kind)
-    ]
+    places = [((number + 0.5) / len(kind), unit) for kind in (slow, others) for number, unit in enumerate(kind)]
     items[:] = [item for _, unit in sorted(places, key=lambda place: place[0]) for item in unit]
 
 

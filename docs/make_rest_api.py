@@ -84,9 +84,7 @@ def body_rows(document: dict[str, Any], operation: dict[str, Any]) -> Iterator[s
             continue
         schema = document["components"]["schemas"][name]
         for field, inner in schema.get("properties", {}).items():
-            yield row(
-                field, f"body, {kind(inner)}", meaning(inner, inner, field in schema.get("required", []))
-            )
+            yield row(field, f"body, {kind(inner)}", meaning(inner, inner, field in schema.get("required", [])))
 
 
 def answers(operation: dict[str, Any]) -> str:

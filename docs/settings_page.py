@@ -64,8 +64,7 @@ def make_page() -> str:
     clouds = [
         (plugin.settings, plugin.page)
         for plugin in plugins
-        if plugin.settings is not None
-        and (PAGE.parents[1] / plugin.page).is_file()  # else it has docs of its own
+        if plugin.settings is not None and (PAGE.parents[1] / plugin.page).is_file()  # else it has docs of its own
     ]
     others = [(NotifySettings, "how-to/notifications.md"), (PredictSettings, "how-to/serve-a-model.md")]
     return "\n".join([HEAD, *(section(kind, page) for kind, page in [*clouds, *others]), FOOT])

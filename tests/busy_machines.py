@@ -15,9 +15,7 @@ from mlcd.core.machines import Deployment
 class BusyMachines(LoopbackMachines):
     """A provider with too many customers."""
 
-    def acquire(
-        self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]
-    ) -> Sequence[Machine]:
+    def acquire(self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]) -> Sequence[Machine]:
         """Not now."""
         self._record("asked", task_id)
         self._refuse_if("busy")

@@ -86,9 +86,7 @@ class ClientContract:
         trace.write_text(_TRACE)
         return {"cloud": "replay", "cloud_options": {"trace": str(trace), "workload": "toy"}}
 
-    def test_a_local_job_goes_from_mapping_to_model(
-        self, client: ClientProtocol, small: dict[str, Any]
-    ) -> None:
+    def test_a_local_job_goes_from_mapping_to_model(self, client: ClientProtocol, small: dict[str, Any]) -> None:
         loaded = client.load(small, secrets={"KEY": "s3cret-value"})
         job_id = client.submit(loaded)
         client.confirm(job_id)
@@ -124,12 +122,8 @@ class ClientContract:
         page = client.report(job_id, tmp_path / "report.html").read_text()
         assert "Forecast beside fact" in page
 
-    def test_a_stopped_job_goes_on_with_new_limits(
-        self, client: ClientProtocol, small: dict[str, Any]
-    ) -> None:
-        loaded = client.load(
-            {**small, "name": "long", "work": {"samples": 100_000}}, secrets={"KEY": "value"}
-        )
+    def test_a_stopped_job_goes_on_with_new_limits(self, client: ClientProtocol, small: dict[str, Any]) -> None:
+        loaded = client.load({**small, "name": "long", "work": {"samples": 100_000}}, secrets={"KEY": "value"})
         job_id = client.submit(loaded)
         client.confirm(job_id)
         client.start(job_id)
@@ -145,17 +139,13 @@ class ClientContract:
     def test_a_log_is_followed_to_its_end(self, client: ClientProtocol, small: dict[str, Any]) -> None:
         """Also lines of a progress bar, which end with a carriage return."""
         said = "printf 'first\\nhalf\\rwhole\\n'"
-        job_id = client.submit(
-            client.load({**small, "name": "told", "setup": said}, secrets={"KEY": "value"})
-        )
+        job_id = client.submit(client.load({**small, "name": "told", "setup": said}, secrets={"KEY": "value"}))
         client.start(job_id)
         lines = list(client.logs(job_id, follow=True))
         assert lines[:3] == ["first", "half", "whole"], lines
         list(client.follow(job_id))
 
-    def test_jobs_are_listed_newest_first_in_pages(
-        self, client: ClientProtocol, replayed: dict[str, Any]
-    ) -> None:
+    def test_jobs_are_listed_newest_first_in_pages(self, client: ClientProtocol, replayed: dict[str, Any]) -> None:
         ids = [client.submit(client.load({**_TOY, "name": f"page {n}"}), **replayed) for n in range(3)]
         first = client.lines(words="page", limit=2)
         assert [line.id for line in first.items] == [ids[2], ids[1]]

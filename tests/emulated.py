@@ -133,9 +133,7 @@ def emulated_ec2(folder: Path, **wanted: Any) -> Iterator[EmulatedEc2]:
         pytest.skip(reason)
     emulation = emulation_named(f"t{uuid.uuid4().hex[:8]}", folder / "emulate")
     try:
-        ec2 = EmulatedEc2(
-            emulation, up(emulation, EmulationOptions(**{"owner": os.getpid(), **wanted})), _key(folder)
-        )
+        ec2 = EmulatedEc2(emulation, up(emulation, EmulationOptions(**{"owner": os.getpid(), **wanted})), _key(folder))
         public = ec2.key_file.with_suffix(".pub").read_bytes()
         ec2.boto("ec2").import_key_pair(KeyName=ec2.key_name, PublicKeyMaterial=public)
         yield ec2

@@ -46,9 +46,7 @@ class LoopbackMachines:
         self.keep_seconds = float(options.get("keep_seconds", 0.0))
         self.notice_url = str(options.get("notice_url", ""))
 
-    def acquire(
-        self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]
-    ) -> Sequence[Machine]:
+    def acquire(self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]) -> Sequence[Machine]:
         """Those at hand and new ones; more than four in all are not to be had."""
         self._wait_at("rent_gate")
         mine = {machine.id: machine for machine in [*self.find(task_id), *had]}
@@ -171,8 +169,7 @@ class LoopbackCloud(RemoteCloud):
     def owned(self) -> Iterable[Owned]:
         tasks = {machine.details["task"]: machine for machine in self.machines().owned()}
         return [
-            Owned(task, task, machine.details["job"], "small", machine.billed_from)
-            for task, machine in tasks.items()
+            Owned(task, task, machine.details["job"], "small", machine.billed_from) for task, machine in tasks.items()
         ]
 
     def charges(self, spec: Spec, state: State, now: float) -> tuple[Charge, ...]:
@@ -225,9 +222,7 @@ def open_door(folder: Path) -> Iterator[Door]:
     (folder / "config").write_text(_CONFIG.format(folder=folder, port=port))
     if os.geteuid() == 0:  # where its unprivileged part lives
         Path("/run/sshd").mkdir(parents=True, exist_ok=True)
-    sshd = subprocess.Popen(
-        ["/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "config")], stderr=subprocess.DEVNULL
-    )
+    sshd = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "config")], stderr=subprocess.DEVNULL)
     try:
         _wait_until_it_listens(port)
         yield Door(port, key, subprocess.run(["id", "-un"], capture_output=True, text=True).stdout.strip())

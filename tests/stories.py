@@ -20,9 +20,7 @@ from mlcd.core.view import JobStory, JobView
 SAMPLES = 6_000_000.0
 SUBMITTED = 1_790_000_000.0
 TYPES = (
-    Offer(
-        "local", InstanceType("c5.4xlarge", vcpus=16, memory_gib=32), 0.68, 16, "us-east-1", source="catalog"
-    ),
+    Offer("local", InstanceType("c5.4xlarge", vcpus=16, memory_gib=32), 0.68, 16, "us-east-1", source="catalog"),
     Offer(
         "local",
         InstanceType("p2.xlarge", vcpus=4, memory_gib=61, gpus=1, gpu_model="K80"),
@@ -52,9 +50,7 @@ def deployment(kind: int, nodes: int) -> Deployment:
     return Deployment(TYPES[kind], nodes, 256)
 
 
-SPACE = tuple(
-    deployment(kind, nodes) for kind, offer in enumerate(TYPES) for nodes in range(1, offer.max_nodes + 1)
-)
+SPACE = tuple(deployment(kind, nodes) for kind, offer in enumerate(TYPES) for nodes in range(1, offer.max_nodes + 1))
 
 
 def trial(kind: int, nodes: int, number: int = 1) -> Trial:
@@ -79,9 +75,7 @@ def beliefs(step: int) -> tuple[Belief, ...]:
             near = min((abs(nodes - other) for k, other in tried if k == kind), default=12)
             spread = 0.04 + 0.5 * (1 - exp(-near / 4)) / step**0.5
             mean = speed(kind, nodes) * (1 + 0.3 * (1 - exp(-near / 5)))
-            found.append(
-                Belief(deployment(kind, nodes), mean, mean * (1 - 2 * spread), mean * (1 + 2 * spread))
-            )
+            found.append(Belief(deployment(kind, nodes), mean, mean * (1 - 2 * spread), mean * (1 + 2 * spread)))
     return tuple(found)
 
 
@@ -135,9 +129,7 @@ def record(state: JobState, **more: object) -> JobRecord:
 
 def searching() -> JobView:
     """In the middle of the search."""
-    live = Live(
-        "p4", TaskKind.PROBE, TaskState.RUNNING, deployment(1, 6), 130.0, 0.2, 0.0, 800.0, None, None, None
-    )
+    live = Live("p4", TaskKind.PROBE, TaskState.RUNNING, deployment(1, 6), 130.0, 0.2, 0.0, 800.0, None, None, None)
     spent = Ledger(2000.0, 1.1)
     return JobView(record(JobState.SEARCHING), goal(), spent, spent, TRIALS[:3], live=live, controlled=True)
 
@@ -169,9 +161,7 @@ def training() -> JobView:
         {"loss": 1.234},
     )
     spent = Ledger(search_cost().seconds + 1200.0, search_cost().usd + 4.1)
-    attempt = Attempt(
-        "t1", 1, deployment(2, 4), SUBMITTED + 5000.0, samples=SAMPLES / 2, seconds=1200.0, usd=4.1
-    )
+    attempt = Attempt("t1", 1, deployment(2, 4), SUBMITTED + 5000.0, samples=SAMPLES / 2, seconds=1200.0, usd=4.1)
     return JobView(
         record(JobState.TRAINING, confirmed=True),
         goal(),
@@ -188,9 +178,7 @@ def succeeded() -> JobView:
     """Done in two attempts, the model handed back."""
     where = deployment(2, 4)
     attempts = (
-        Attempt(
-            "t1", 1, where, SUBMITTED, 0.0, 2e6, 900.0, where.usd(900.0), AttemptEnd.LOST, "node 2 went away"
-        ),
+        Attempt("t1", 1, where, SUBMITTED, 0.0, 2e6, 900.0, where.usd(900.0), AttemptEnd.LOST, "node 2 went away"),
         Attempt("t2", 2, where, SUBMITTED, 2e6, 4e6, 1700.0, where.usd(1700.0), AttemptEnd.FINISHED, ""),
     )
     spent = Ledger(search_cost().seconds + 2650.0, search_cost().usd + where.usd(2600.0))
@@ -208,12 +196,9 @@ def succeeded() -> JobView:
 
 def bill(attempts: tuple[Attempt, ...]) -> tuple[BillItem, ...]:
     """One line for each probe and attempt."""
-    probes = tuple(
-        BillItem(one.task_id, TaskKind.PROBE, str(one.deployment), one.seconds, one.usd) for one in TRIALS
-    )
+    probes = tuple(BillItem(one.task_id, TaskKind.PROBE, str(one.deployment), one.seconds, one.usd) for one in TRIALS)
     return probes + tuple(
-        BillItem(one.task_id, TaskKind.TRAINING, str(one.deployment), one.seconds, one.usd)
-        for one in attempts
+        BillItem(one.task_id, TaskKind.TRAINING, str(one.deployment), one.seconds, one.usd) for one in attempts
     )
 
 
@@ -225,20 +210,14 @@ def events() -> tuple[Event, ...]:
         ("plan", "Chosen: 4 × p3.2xlarge."),
         ("decision", "Node 2 was lost; started again from step 7,800."),
     ]
-    return tuple(
-        Event(i, "j-7f3a", SUBMITTED + 300.0 * i, kind, text) for i, (kind, text) in enumerate(messages, 1)
-    )
+    return tuple(Event(i, "j-7f3a", SUBMITTED + 300.0 * i, kind, text) for i, (kind, text) in enumerate(messages, 1))
 
 
 def story(view: JobView | None = None) -> JobStory:
     """The whole story of the job that succeeded."""
     points = tuple(Point(60.0 + 10 * i, 90.0 * i, 24_000.0 * i) for i in range(251))
-    metrics = tuple(
-        MetricPoint(p.seconds, p.steps, "loss", 3.2 * exp(-p.samples / 2e6) + 1.1) for p in points
-    )
-    metrics += tuple(
-        MetricPoint(p.seconds, p.steps, "accuracy", 1 - exp(-p.samples / 2e6)) for p in points[::10]
-    )
+    metrics = tuple(MetricPoint(p.seconds, p.steps, "loss", 3.2 * exp(-p.samples / 2e6) + 1.1) for p in points)
+    metrics += tuple(MetricPoint(p.seconds, p.steps, "accuracy", 1 - exp(-p.samples / 2e6)) for p in points[::10])
     tasks = tuple(
         TaskRecord(one.task_id, "j-7f3a", TaskKind.PROBE, i, one.deployment, "local", SUBMITTED)
         for i, one in enumerate(TRIALS, start=1)

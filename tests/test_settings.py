@@ -77,9 +77,7 @@ def test_a_mistake_comes_with_the_nearest_known_name(tmp_path: Path) -> None:
 
 def test_a_cloud_s_settings_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
     """A variable that is wrong for one cloud does not keep jobs from running on another."""
-    settings = read(
-        tmp_path, "[ec2]\ndisk_gib = 8\n", MLCD_EC2_REGIONS="eu-west-1", MLCD_RAY_WAIT_SECONDS="x"
-    )
+    settings = read(tmp_path, "[ec2]\ndisk_gib = 8\n", MLCD_EC2_REGIONS="eu-west-1", MLCD_RAY_WAIT_SECONDS="x")
     assert (settings.of(Ec2Settings).disk_gib, settings.of(Ec2Settings).regions) == (8, "eu-west-1")
     with pytest.raises(UserError, match="MLCD_RAY_WAIT_SECONDS"):
         settings.of(RaySettings)
@@ -103,7 +101,5 @@ def test_only_clouds_with_a_python_setting_name_it() -> None:
 def test_reading_without_a_file_imports_no_cloud(tmp_path: Path) -> None:
     code = "import sys, mlcd.settings as s; s.read_settings(); print([m for m in sys.modules if 'mlcd.clouds' in m])"
     environ = {**os.environ, "MLCD_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
     assert done.stdout.strip() == "[]"

@@ -51,9 +51,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--observations", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--strategies", default="auto,heterbo,convbo,cherrypick")
@@ -123,9 +121,7 @@ def _scikit_learn(features: Floats, seen: NDArray[np.intp], values: Floats) -> i
     lengths = np.ones(features.shape[1])
     kernel = ConstantKernel() * Matern(lengths, (1e-2, 1e3), nu=2.5) + WhiteKernel(1e-3)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ConvergenceWarning
-        )  # a length at its bound: that feature does not matter
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound: that feature does not matter
         model = GaussianProcessRegressor(kernel, normalize_y=True).fit(features[seen], values)
     mean, sd = model.predict(features, return_std=True)
     return _largest_improvement(mean, sd, values.max())

@@ -59,9 +59,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="a folder for what comes out; a new one each time")
     parser.add_argument("--cores", type=int, default=0, help="of this computer; 0: all")
     parser.add_argument("--target", type=float, default=1.5, help="validation loss in nats a character")
@@ -150,9 +148,7 @@ def _foresee(client: Client, view: JobView) -> Foreseen:
 
 def _speeds(story: JobStory) -> dict[Deployment, float]:
     """Samples a second: measured, or else believed."""
-    believed = {
-        one.deployment: one.samples_per_second for one in (story.beliefs[-1] if story.beliefs else ())
-    }
+    believed = {one.deployment: one.samples_per_second for one in (story.beliefs[-1] if story.beliefs else ())}
     measured = {t.deployment: t.measurement.samples_per_second for t in story.view.trials if t.measurement}
     return {**believed, **measured}
 

@@ -46,9 +46,7 @@ def draw(runs: Sequence[Run], target: float) -> str:
                 opacity=0.35 if name == "loss" else 1.0,
             )
         for seconds in run["moves_at"]:
-            picture.add_vline(
-                x=seconds, line_dash="dash", line_color=colour, annotation_text=f"to {run['moved_to']}"
-            )
+            picture.add_vline(x=seconds, line_dash="dash", line_color=colour, annotation_text=f"to {run['moved_to']}")
     picture.add_hline(y=target, line_dash="dot", annotation_text=f"target {target:g}")
     picture.update_layout(
         title="Char-RNN to a target loss, with one move on the way",

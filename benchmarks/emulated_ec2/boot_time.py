@@ -26,9 +26,7 @@ PATIENCE_S = 300.0
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("hosts", type=int, nargs="*", default=[1, 8, 16])
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
@@ -58,9 +56,7 @@ def main() -> None:
 def one_round(emulation: Emulation, client: Any, count: int) -> tuple[float, float]:
     """Launch and terminate so many hosts; gives the seconds that each took."""
     began = time.monotonic()
-    made = client.run_instances(ImageId=IMAGE, InstanceType="c5.large", MinCount=count, MaxCount=count)[
-        "Instances"
-    ]
+    made = client.run_instances(ImageId=IMAGE, InstanceType="c5.large", MinCount=count, MaxCount=count)["Instances"]
     for instance in made:
         _wait(lambda address=instance["PrivateIpAddress"]: _greets(address))
     booted = time.monotonic() - began

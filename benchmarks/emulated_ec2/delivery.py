@@ -37,9 +37,7 @@ PATIENCE_S = 120.0
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=int, nargs="*", default=[1, 2, 4, 8])
     parser.add_argument("--type", default="c5.xlarge")
     parser.add_argument("--mib", type=int, default=16)

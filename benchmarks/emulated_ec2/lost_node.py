@@ -54,15 +54,11 @@ class Pause:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--type", default="c5.xlarge")
     given = parser.parse_args()
-    print(
-        "| | losses | noticed and ended, s | rented and filled, s | program started, s | to the next step, s |"
-    )
+    print("| | losses | noticed and ended, s | rented and filled, s | program started, s | to the next step, s |")
     print("|---|---|---|---|---|---|")
     for way, keep_seconds in WAYS.items():
         with training(given.type, keep_seconds) as (emulation, client, job_id):

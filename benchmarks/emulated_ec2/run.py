@@ -32,9 +32,7 @@ TIMEOUT_SECONDS = 900.0
 
 def main() -> None:
     """Measure what is asked for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["times"])
     parser.parse_args()
     with emulated("c5.large") as (emulation, client):

@@ -49,9 +49,7 @@ def measure(asked: argparse.Namespace, topology: str) -> tuple[Trial, ...]:
     with tempfile.TemporaryDirectory() as folder:
         emulation = emulation_named("sweep", Path(folder) / "emulate")
         try:
-            wanted = EmulationOptions(
-                vcpus_per_core=asked.vcpus_per_core, vcpus=32 * asked.parallel, owner=os.getpid()
-            )
+            wanted = EmulationOptions(vcpus_per_core=asked.vcpus_per_core, vcpus=32 * asked.parallel, owner=os.getpid())
             os.environ.update(up(emulation, wanted).environment)
             settings = Ec2Settings(types=asked.types, disk_gib=8, python=sys.executable, start_seconds=5.0)
             client = Client(Settings(home=Path(folder) / "home", clouds=(settings,)))
@@ -143,9 +141,7 @@ def plot(out: Path, trials: dict[str, tuple[Trial, ...]]) -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--types", default="t3.medium,c5.large,c5n.large")
     parser.add_argument("--nodes", default="1,2,3,4,5,6,7,8")
     parser.add_argument("--ps-nodes", default="2,3,4,6,8", help="with 1, 2, 4 … of them serving")

@@ -111,9 +111,7 @@ def add(file: Path, run: dict[str, Any]) -> None:
     """One more run in the file."""
     runs = json.loads(file.read_text()) if file.exists() else []
     file.write_text(json.dumps([*runs, run]) + "\n")
-    sys.stdout.write(
-        f"{run['kind']} busy={run['busy']} {run.get('forecast', run.get('error'))} {run.get('seconds')}\n"
-    )
+    sys.stdout.write(f"{run['kind']} busy={run['busy']} {run.get('forecast', run.get('error'))} {run.get('seconds')}\n")
     sys.stdout.flush()
 
 

@@ -35,15 +35,11 @@ class Cirrus:
         self.steps["DL-grad"] += time.perf_counter() - uploaded_s
 
 
-def start_server(
-    world_size: int, parameters: int, address: str = "127.0.0.1"
-) -> tuple[multiprocessing.Process, int]:
+def start_server(world_size: int, parameters: int, address: str = "127.0.0.1") -> tuple[multiprocessing.Process, int]:
     """The server in a process of its own, and its port."""
     listening = socket.create_server((address, 0), backlog=world_size)
     ready = multiprocessing.Event()
-    process = multiprocessing.Process(
-        target=_serve, args=(listening, world_size, parameters, ready), daemon=True
-    )
+    process = multiprocessing.Process(target=_serve, args=(listening, world_size, parameters, ready), daemon=True)
     process.start()
     if not ready.wait(_START_SECONDS):
         process.kill()

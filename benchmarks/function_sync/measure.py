@@ -162,9 +162,7 @@ def _joined(seen: list[Seen], name: str, warm: bool) -> dict[str, Any]:
         "most_s": max(times),
         "cpu_s": statistics.median(sum(worker["cpu"] for worker in each) for each in counted),
         "own_share": statistics.median(
-            sum(worker["cpu"] for worker in each)
-            / (os.cpu_count() or 1)
-            / max(worker["all"] for worker in each)
+            sum(worker["cpu"] for worker in each) / (os.cpu_count() or 1) / max(worker["all"] for worker in each)
             for each in counted
         ),
         "busy_share": statistics.median(each[0]["busy_share"] for each in counted),
@@ -193,9 +191,7 @@ def show(result: dict[str, Any]) -> None:
     )
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for name, seen in result["systems"].items():
-        steps = {
-            ("UL-shard" if step == "UL-grad" else step): spent for step, spent in seen["steps_s"].items()
-        }
+        steps = {("UL-shard" if step == "UL-grad" else step): spent for step, spent in seen["steps_s"].items()}
         cells = (
             name,
             f"{seen['median_s']:.3f}",
@@ -210,15 +206,11 @@ def show(result: dict[str, Any]) -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, nargs="+", default=[2, 4, 8, 16])
     parser.add_argument("--millions", type=float, nargs="+", default=[11, 66], help="parameters, float32")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--most-s", type=float, default=60, help="no further round of a system that has taken so long"
-    )
+    parser.add_argument("--most-s", type=float, default=60, help="no further round of a system that has taken so long")
     parser.add_argument("--cold", dest="warm", action="store_false", help="count the first round too")
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, help="all that make sense, unless named")
     parser.add_argument(

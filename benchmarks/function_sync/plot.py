@@ -15,9 +15,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     titles = [f"{size:g} M parameters: {what}" for what in ("all", "steps at most workers") for size in sizes]
     figure = make_subplots(rows=2, cols=len(sizes), subplot_titles=titles)
     for column, size in enumerate(sizes, 1):
-        chosen = sorted(
-            (each for each in results if each["millions"] == size), key=lambda each: each["workers"]
-        )
+        chosen = sorted((each for each in results if each["millions"] == size), key=lambda each: each["workers"])
         _lines(figure, chosen, column)
         _bars(figure, chosen[-1], column)
     figure.update_yaxes(type="log", title="s per iteration", row=1)

@@ -33,9 +33,7 @@ class Siren:
                 gradient += part
         self.steps["UL-grad"] += uploaded_s - began_s
         self.steps["DL-grad"] += time.perf_counter() - uploaded_s
-        self._objects.delete(
-            self._key(self._iteration - 1, self._rank)
-        )  # all have read it, or they would not be here
+        self._objects.delete(self._key(self._iteration - 1, self._rank))  # all have read it, or they would not be here
 
     def _await(self, rank: int) -> bytes:
         while True:

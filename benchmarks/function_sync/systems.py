@@ -73,9 +73,7 @@ class Ours:
     @property
     def steps(self) -> dict[str, float]:
         times = self.group.times
-        return dict(
-            zip(STEPS, (times.ul_shard_s, times.dl_shard_s, times.ul_aggr_s, times.dl_grad_s), strict=True)
-        )
+        return dict(zip(STEPS, (times.ul_shard_s, times.dl_shard_s, times.ul_aggr_s, times.dl_grad_s), strict=True))
 
     def all_reduce(self, gradient: np.ndarray) -> None:
         self.group.all_reduce(gradient)
@@ -119,7 +117,5 @@ def cpu_seconds(pids: tuple[int, ...]) -> float:
 
 def busy_seconds() -> float:
     """Processor time that this computer has not been idle, the kernel's and everybody's work included."""
-    user, nice, system, _, _, irq, softirq, steal = map(
-        int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
-    )
+    user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9])
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")

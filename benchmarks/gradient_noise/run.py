@@ -275,9 +275,7 @@ def overhead(rounds: list[Round], interval_steps: int, hook_seconds: float) -> f
 def interval(rounds: list[Round], interval_steps: int, hook_seconds: float) -> tuple[float, float]:
     """The 95 % interval of the overhead, by bootstrapping the rounds."""
     chance = random.Random(0)
-    found = sorted(
-        overhead(chance.choices(rounds, k=len(rounds)), interval_steps, hook_seconds) for _ in range(1000)
-    )
+    found = sorted(overhead(chance.choices(rounds, k=len(rounds)), interval_steps, hook_seconds) for _ in range(1000))
     return found[25], found[974]
 
 

@@ -119,9 +119,7 @@ def job_record(number: int, state: JobState) -> JobRecord:
         aim=Aim.CHEAPEST,
     )
     forecast = Forecast(3600.0, 3500.0, 3700.0, 3.0, 2.9, 3.1)
-    plan = Plan(
-        Deployment(OFFERS[2], 4, 256), forecast, Ledger(1200.0, 0.8), "The cheapest of those measured."
-    )
+    plan = Plan(Deployment(OFFERS[2], 4, 256), forecast, Ledger(1200.0, 0.8), "The cheapest of those measured.")
     at = LONG_AGO + 60.0 * number
     return JobRecord(
         f"{job.name}-{number:06x}",
@@ -141,9 +139,7 @@ def _add_jobs(connection: Connection, numbers: range) -> None:
     records = [job_record(number, ENDS[number % len(ENDS)]) for number in numbers]
     connection.execute(insert(jobs), [_job_row(record) for record in records])
     tasks_of = [
-        (number, record, task)
-        for number, record in zip(numbers, records, strict=True)
-        for task in _tasks(record)
+        (number, record, task) for number, record in zip(numbers, records, strict=True) for task in _tasks(record)
     ]
     rows = []
     for number, record, task in tasks_of:
@@ -162,8 +158,7 @@ def _add_curves(connection: Connection, size: Size) -> None:
     number = 0
     for job in range(size.jobs_with_curves):
         names = [
-            {"number": number + n + 1, "task": job * 4 + 4, "name": f"metric-{n}"}
-            for n in range(SERIES_OF_A_TASK)
+            {"number": number + n + 1, "task": job * 4 + 4, "name": f"metric-{n}"} for n in range(SERIES_OF_A_TASK)
         ]
         connection.execute(insert(series), names)
         number += SERIES_OF_A_TASK
@@ -211,7 +206,5 @@ def _trial_row(record: JobRecord, task: TaskRecord) -> dict[str, Any]:
 
 def _attempt_row(record: JobRecord, task: TaskRecord) -> dict[str, Any]:
     end = AttemptEnd.FINISHED
-    attempt = Attempt(
-        task.id, 1, task.deployment, task.intended_at, samples=6e6, seconds=3600.0, usd=2.0, end=end
-    )
+    attempt = Attempt(task.id, 1, task.deployment, task.intended_at, samples=6e6, seconds=3600.0, usd=2.0, end=end)
     return {"job_id": record.id, "task_id": task.id, "number": 1, "doc": write(attempt)}

@@ -25,9 +25,7 @@ from mlcd.adapt.spot import slack_seconds
 HOUR = 3600.0
 STEP_SECONDS = 60.0
 RESTART_SECONDS = 300.0  # boot, setup, load
-LOST_SECONDS = (
-    300.0  # of work since the last checkpoint, where there was no notice; half of the time there is none
-)
+LOST_SECONDS = 300.0  # of work since the last checkpoint, where there was no notice; half of the time there is none
 RISE = 1.1  # a zone whose price rises that much takes its machines back
 TYPES = ("c5.4xlarge", "g4dn.xlarge", "g5.xlarge", "p3.2xlarge", "p3.8xlarge")
 
@@ -89,9 +87,7 @@ def row(name: str, case: Case, zones: dict[str, Series], listed: Series) -> str:
     )
 
 
-def play(
-    case: Case, zones: dict[str, Series], listed: Series, start: float, seed: int, careful: bool
-) -> Outcome:
+def play(case: Case, zones: dict[str, Series], listed: Series, start: float, seed: int, careful: bool) -> Outcome:
     """One training, minute by minute."""
     dice = random.Random(seed)
     done, usd, now, losses, on_demand_seconds = 0.0, 0.0, start, 0, 0.0

@@ -14,8 +14,7 @@ import sys
 from typing import NamedTuple, TextIO
 
 COLUMNS = (
-    "workload,instance,nodes,batch,throughput,samples,usd_per_node_hour,status,"
-    "gpus_per_node,vcpus_per_node,origin"
+    "workload,instance,nodes,batch,throughput,samples,usd_per_node_hour,status,gpus_per_node,vcpus_per_node,origin"
 )
 MODEL_BYTES = 100e6
 LATENCY_SECONDS = 0.002

@@ -65,12 +65,9 @@ def main(tries: str = "6", cloud: str = "functions") -> None:
         best = max(best, (reward, width))
         spent = flow.usd
         print(
-            f"{number + 1}: width {width} on {phase.deployment}, ${phase.usd:.5f}, accuracy {accuracy:.3f}; "
-            f"{phase.why}"
+            f"{number + 1}: width {width} on {phase.deployment}, ${phase.usd:.5f}, accuracy {accuracy:.3f}; {phase.why}"
         )
-    chances = ", ".join(
-        f"{width}: {chance:.2f}" for width, chance in zip(WIDTHS, controller.chances, strict=True)
-    )
+    chances = ", ".join(f"{width}: {chance:.2f}" for width, chance in zip(WIDTHS, controller.chances, strict=True))
     print(f"Best: width {best[1]}. Chances by width: {chances}. In all ${spent:.5f}")
 
 

@@ -24,9 +24,7 @@ import mlcd
 LENGTH = 64
 HIDDEN = int(os.environ.get("HIDDEN", "192"))
 VALIDATE_EVERY = 3200  # samples
-MOST_STEPS = (
-    10_000_000 if "MLCD_TASK_ID" in os.environ else 800
-)  # under mlcd the job's `work` says when to end
+MOST_STEPS = 10_000_000 if "MLCD_TASK_ID" in os.environ else 800  # under mlcd the job's `work` says when to end
 RANK = int(os.environ.get("RANK", "0"))
 WORLD_SIZE = int(os.environ.get("WORLD_SIZE", "1"))
 BATCH_SIZE = mlcd.batch_size(32)  # of all ranks

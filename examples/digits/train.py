@@ -100,9 +100,7 @@ def train(
         metrics["test_accuracy"] = accuracy(model, test_set, device)
         mlcd.report(test_accuracy=metrics["test_accuracy"])
         if RANK == 0:
-            print(
-                f"epoch {epoch} loss={metrics.get('loss', 0):.4f} test_accuracy={metrics['test_accuracy']:.4f}"
-            )
+            print(f"epoch {epoch} loss={metrics.get('loss', 0):.4f} test_accuracy={metrics['test_accuracy']:.4f}")
         if epoch % 10 == 9 or mlcd.stopping():
             save(model, optimizer)
         if mlcd.stopping():

@@ -145,9 +145,7 @@ def learn(model: tf.keras.Model, optimizer: Any, images: tf.Tensor, labels: tf.T
     """One step on one batch; a strategy adds the gradients of its nodes up, so each gives its share of the mean."""
     sharing = tf.distribute.get_replica_context().num_replicas_in_sync
     with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(
-            tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(images, training=True))
-        )
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(images, training=True)))
         part = loss / sharing
     slopes = tape.gradient(part, model.trainable_variables)
     optimizer.apply_gradients(zip(slopes, model.trainable_variables, strict=True))
@@ -156,9 +154,7 @@ def learn(model: tf.keras.Model, optimizer: Any, images: tf.Tensor, labels: tf.T
 
 def accuracy(model: tf.keras.Model) -> float:
     first, bias, second, last = (weight.numpy() for weight in model.trainable_variables)
-    return float(
-        ((np.maximum(TEST_IMAGES @ first + bias, 0) @ second + last).argmax(1) == TEST_LABELS).mean()
-    )
+    return float(((np.maximum(TEST_IMAGES @ first + bias, 0) @ second + last).argmax(1) == TEST_LABELS).mean())
 
 
 def save(model: tf.keras.Model, done: float, own: float) -> None:

@@ -142,9 +142,7 @@ class ClientProtocol(Protocol):
             view = self.view(view.record.id)
             yield view
 
-    def logs(
-        self, job_id: str, *, follow: bool = False, node: int = 0, task: str | None = None
-    ) -> Iterator[str]:
+    def logs(self, job_id: str, *, follow: bool = False, node: int = 0, task: str | None = None) -> Iterator[str]:
         """Lines of a task's log, by default the newest task's, with secrets redacted."""
         page = self._first_log_page(job_id, follow, node, task)
         while True:

@@ -52,9 +52,7 @@ class NotifySettings:
     webhook: str = setting("", "a URL that gets the events of every job", secret=True)
     slack: str = setting("", "likewise, an incoming webhook of Slack or one that takes the same", secret=True)
     email: str = setting("", "likewise, an e-mail address")
-    events: str = setting(
-        "", "which events are sent: `finished, failed, paused, budget, deadline`", empty="all"
-    )
+    events: str = setting("", "which events are sent: `finished, failed, paused, budget, deadline`", empty="all")
     webhook_key: str = setting("", "signs what the webhook is sent", secret=True)
     link: str = setting("", "the address of the server's pages, for links in messages")
     allow_private: bool = setting(False, "webhooks of jobs of accounts may be in this network")
@@ -188,9 +186,7 @@ def _known_section(file: Path, name: str) -> type[Section]:
     section = cloud_section(name)
     if section is None:
         registry.refuse_missing("clouds", name)
-        raise UserError(
-            f"{file}: unknown setting '{name}'.", did_you_mean(name, _TOP | cloud_sections().keys())
-        )
+        raise UserError(f"{file}: unknown setting '{name}'.", did_you_mean(name, _TOP | cloud_sections().keys()))
     return section
 
 

@@ -120,9 +120,7 @@ class Workflow:
     def _phase(self, conditions: Conditions, view: JobView, why: str) -> Phase:
         record = view.record
         search_usd = sum(item.usd for item in view.bill if item.kind is TaskKind.PROBE)
-        samples = max(
-            (attempt.samples_before + attempt.samples for attempt in view.run.attempts), default=0.0
-        )
+        samples = max((attempt.samples_before + attempt.samples for attempt in view.run.attempts), default=0.0)
         return Phase(
             number=len(self.phases) + 1,
             job_id=record.id,

@@ -54,9 +54,7 @@ def test_a_slow_run_moves_to_what_keeps_the_deadline() -> None:
 
 
 def test_where_nothing_keeps_the_limit_it_stays() -> None:
-    hopeless = situation(
-        goal=Goal(Aim.CHEAPEST, deadline_seconds=700.0), speeds={Deployment(BIG, 2, 64): known(200.0)}
-    )
+    hopeless = situation(goal=Goal(Aim.CHEAPEST, deadline_seconds=700.0), speeds={Deployment(BIG, 2, 64): known(200.0)})
     assert keep_limits(hopeless) == Keep()
 
 
@@ -69,9 +67,7 @@ def test_a_better_deployment_is_worth_the_move_only_if_it_gains_more_than_the_mo
 def test_noise_does_not_move_a_run() -> None:
     assert worth_moving(situation(speeds={Deployment(BIG, 2, 64): known(108.0)})) == Keep()
     assert worth_moving(situation(speeds={Deployment(BIG, 2, 64): known(150.0, spread=0.5)})) == Keep()
-    assert (
-        worth_moving(situation(speeds={Deployment(BIG, 2, 64): known(300.0)}, watched_seconds=3.0)) == Keep()
-    )
+    assert worth_moving(situation(speeds={Deployment(BIG, 2, 64): known(300.0)}, watched_seconds=3.0)) == Keep()
 
 
 def test_each_move_raises_the_bar_for_the_next() -> None:

@@ -76,9 +76,7 @@ def test_a_speed_seen_on_spot_machines_holds_on_demand() -> None:
 
 def test_going_on_with_machines_that_are_taken_back_takes_longer() -> None:
     often = replace(SPOT, losses_per_hour=1.0)
-    calm, stormy = (
-        stay(situation(left_hours=6.0, deployment=Deployment(offer, 2))) for offer in (SPOT, often)
-    )
+    calm, stormy = (stay(situation(left_hours=6.0, deployment=Deployment(offer, 2))) for offer in (SPOT, often))
     rest = calm.expected.seconds - HOUR
     assert stormy.expected.seconds == pytest.approx(HOUR + rest * slowdown(1.0, 300.0))
     assert stormy.expected.usd > calm.expected.usd

@@ -34,9 +34,7 @@ def test_a_catalog_of_skypilots_is_read(tmp_path: Path) -> None:
 
 def test_old_prices_are_left_out(tmp_path: Path) -> None:
     file = tmp_path / "own.csv"
-    file.write_text(
-        "cloud,instance_type,usd_per_hour,priced_at\nlambda,a,1.1,2026-09-01\nlambda,b,1.2,2020-01-01\n"
-    )
+    file.write_text("cloud,instance_type,usd_per_hour,priced_at\nlambda,a,1.1,2026-09-01\nlambda,b,1.2,2020-01-01\n")
     offers = read_price_list(file)
     assert [offer.instance.name for offer in fresh(offers, 365.0, NOW)] == ["a"]
     assert age_days(offers[0], NOW) == pytest.approx(20.1, abs=1.0)

@@ -11,7 +11,9 @@ from mlcd.catalog.traces import Workload, find_workload, read_workloads
 from mlcd.core.machines import Deployment
 from mlcd.errors import NotFoundError, UserError
 
-HEADER = "workload,instance,nodes,batch,throughput,samples,usd_per_node_hour,status,gpus_per_node,vcpus_per_node,origin\n"
+HEADER = (
+    "workload,instance,nodes,batch,throughput,samples,usd_per_node_hour,status,gpus_per_node,vcpus_per_node,origin\n"
+)
 ROWS = """\
 bert,a100x1,1,16,100,5000,2.5,ok,1,,measured
 bert,a100x1,1,16,110,5000,2.5,ok,1,,measured
@@ -124,9 +126,7 @@ def test_an_unknown_workload_names_the_nearest(trace: Path) -> None:
         ("w,a,1", "status", "blank"),
     ],
 )
-def test_a_bad_cell_is_named_by_file_line_and_column(
-    tmp_path: Path, row: str, column: str, problem: str
-) -> None:
+def test_a_bad_cell_is_named_by_file_line_and_column(tmp_path: Path, row: str, column: str, problem: str) -> None:
     file = tmp_path / "bad.csv"
     file.write_text(f"{HEADER}w,a,1,,1,,1,ok,,,\n{row}\n")
     with pytest.raises(UserError) as caught:

@@ -86,9 +86,7 @@ class FakeClient:
         known = [event for event in stories.events() if event.number > after]
         return known[:3] if "follow" in self.names() else known
 
-    def logs(
-        self, job_id: str, *, follow: bool = False, node: int = 0, task: str | None = None
-    ) -> Iterator[str]:
+    def logs(self, job_id: str, *, follow: bool = False, node: int = 0, task: str | None = None) -> Iterator[str]:
         self._called("logs", {"follow": follow, "node": node, "task": task})
         yield from self.lines
 
@@ -140,6 +138,4 @@ class FakeClient:
 
 def stray() -> Stray:
     """A forgotten process group."""
-    return Stray(
-        "local", Owned("pg-77", "t9", "gone-1", "2 × local-2c", 0.0), "its job is not known here", ended=False
-    )
+    return Stray("local", Owned("pg-77", "t9", "gone-1", "2 × local-2c", 0.0), "its job is not known here", ended=False)

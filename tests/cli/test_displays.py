@@ -104,14 +104,10 @@ def test_a_training_that_makes_no_step_is_said_to_and_has_neither_rate_nor_time_
     assert view.live is not None
     stalls = replace(
         view,
-        live=replace(
-            view.live, samples_per_second=0.0, left_seconds=None, no_step_seconds=40.0, hang_seconds=120.0
-        ),
+        live=replace(view.live, samples_per_second=0.0, left_seconds=None, no_step_seconds=40.0, hang_seconds=120.0),
     )
     assert progress_words(stalls, 0.31).startswith("Training: 31%, no step for 40.0s, $")
-    assert "no step for 40.0s (started again after 2m 00s without a sign of life)" in " ".join(
-        shown(stalls).split()
-    )
+    assert "no step for 40.0s (started again after 2m 00s without a sign of life)" in " ".join(shown(stalls).split())
     console = Console(file=io.StringIO(), width=80)
     lines = PlainLines(console, clock=lambda: 0.0)
     for one in (view, stalls, stalls):
@@ -128,9 +124,7 @@ def test_an_event_is_one_line_however_long() -> None:
 
 
 def test_between_probes_the_search_chooses() -> None:
-    assert probe_words(replace(stories.searching(), live=None)).startswith(
-        "Searching: choosing what to try next"
-    )
+    assert probe_words(replace(stories.searching(), live=None)).startswith("Searching: choosing what to try next")
     view = stories.searching()
     assert view.live is not None
     starting = replace(view, live=replace(view.live, state=TaskState.STARTING, samples_per_second=0.0))

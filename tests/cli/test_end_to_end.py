@@ -41,9 +41,7 @@ def client(tmp_path: Path) -> Client:
 
 
 @pytest.mark.slow
-def test_a_replayed_job_goes_from_file_to_report(
-    mlcd: Command, client: Client, job: list[str], tmp_path: Path
-) -> None:
+def test_a_replayed_job_goes_from_file_to_report(mlcd: Command, client: Client, job: list[str], tmp_path: Path) -> None:
     planned = mlcd("run", *job, "--explain", client=client)
     assert planned.code == 101
     assert "Twice as fast" in planned.out
@@ -69,9 +67,7 @@ def test_a_goal_that_nothing_reaches_exits_with_106(mlcd: Command, client: Clien
     assert "failed" in done.out
 
 
-def test_a_broken_job_file_is_a_usage_error_that_names_the_line(
-    mlcd: Command, client: Client, job: list[str]
-) -> None:
+def test_a_broken_job_file_is_a_usage_error_that_names_the_line(mlcd: Command, client: Client, job: list[str]) -> None:
     Path(job[0]).write_text(JOB.replace("deadline", "deadlin"))
     done = mlcd("check", job[0], client=client)
     assert done.code == 2

@@ -155,10 +155,7 @@ def test_after_a_stop_it_is_said_where_resume_begins(mlcd: Command) -> None:
 
 def test_a_job_without_a_controller_says_so(mlcd: Command) -> None:
     alone = replace(stories.training(), controlled=False)
-    assert (
-        "No controller is running for this job"
-        in mlcd("status", "j-7f3a", client=FakeClient(current=alone)).out
-    )
+    assert "No controller is running for this job" in mlcd("status", "j-7f3a", client=FakeClient(current=alone)).out
 
 
 def test_all_probes_at_work_are_shown(mlcd: Command) -> None:
@@ -188,12 +185,8 @@ def test_resume_tells_only_what_is_new(mlcd: Command) -> None:
 
 
 def test_resume_does_not_tell_a_plan_again_that_was_accepted_before(mlcd: Command) -> None:
-    at_work = replace(
-        stories.training(), record=replace(stories.training().record, confirmed=True, budget_usd=90.0)
-    )
-    out = mlcd(
-        "resume", "j-7f3a", "--budget", "90", client=FakeClient(acts=[[at_work] * 9], current=at_work)
-    ).out
+    at_work = replace(stories.training(), record=replace(stories.training().record, confirmed=True, budget_usd=90.0))
+    out = mlcd("resume", "j-7f3a", "--budget", "90", client=FakeClient(acts=[[at_work] * 9], current=at_work)).out
     assert "Chosen" not in out
 
 
@@ -201,10 +194,7 @@ def test_a_plan_of_other_limits_says_that_its_reason_is_of_then(mlcd: Command) -
     view = stories.planned()
     assert "Planned for other limits" not in mlcd("status", "j-7f3a", client=FakeClient(current=view)).out
     raised = replace(view, goal=replace(view.goal, budget_usd=90.0))
-    assert (
-        "Planned for other limits: The fastest"
-        in mlcd("status", "j-7f3a", client=FakeClient(current=raised)).out
-    )
+    assert "Planned for other limits: The fastest" in mlcd("status", "j-7f3a", client=FakeClient(current=raised)).out
 
 
 def test_resume_without_yes_leaves_a_plan_waiting(mlcd: Command) -> None:

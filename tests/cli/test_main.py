@@ -47,9 +47,7 @@ def test_version_is_told(mlcd: Command) -> None:
 
 
 def test_python_runs_it_as_a_module() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "mlcd", "--version"], capture_output=True, text=True, timeout=120
-    )
+    done = subprocess.run([sys.executable, "-m", "mlcd", "--version"], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, f"{__version__}\n")
 
 

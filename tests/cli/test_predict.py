@@ -27,9 +27,7 @@ def client(tmp_path: Path) -> Client:
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", '{"inputs": [1, 2]}'])
-def test_the_answer_is_json(
-    client: Client, tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_answer_is_json(client: Client, tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in.json").write_text(text)
     assert main(["predict", "done", "--input", str(tmp_path / "in.json")], client) == 0
     assert json.loads(capsys.readouterr().out) == {"outputs": [2, 4]}

@@ -19,9 +19,7 @@ from mlcd.errors import GoalUnreachableError
 
 
 def two_acts() -> FakeClient:
-    return FakeClient(
-        acts=[[stories.searching(), stories.planned()], [stories.training(), stories.succeeded()]]
-    )
+    return FakeClient(acts=[[stories.searching(), stories.planned()], [stories.training(), stories.succeeded()]])
 
 
 def test_plan_shows_what_was_tried_and_what_is_chosen(mlcd: Command) -> None:
@@ -98,9 +96,7 @@ def test_variables_and_secrets_come_from_here(mlcd: Command, monkeypatch: pytest
     monkeypatch.setenv("HF_TOKEN", "hidden")
     monkeypatch.setenv("LR", "0.5")
     client = FakeClient()
-    done = mlcd(
-        "run", "job.yaml", "-y", "--env", "A=b=c", "--env", "LR", "--secret", "HF_TOKEN", client=client
-    )
+    done = mlcd("run", "job.yaml", "-y", "--env", "A=b=c", "--env", "LR", "--secret", "HF_TOKEN", client=client)
     assert client.asked("load")["envs"] == {"A": "b=c", "LR": "0.5"}
     assert client.asked("load")["secrets"] == {"HF_TOKEN": "hidden"}
     assert "hidden" not in done.out + done.err
@@ -178,9 +174,7 @@ def test_explain_tells_why_with_the_plan_and_once(mlcd: Command, command: str) -
     done = mlcd(command, "job.yaml", "--explain", *(["--yes"] * (command == "run")), client=FakeClient(acts))
     for title in ("Why this deployment", "What was not taken, and why", "What better would take"):
         assert done.out.count(title) == 1
-    assert (
-        done.out.index("Chosen    ") < done.out.index("Twice as fast") < done.out.index("j-7f3a: succeeded")
-    )
+    assert done.out.index("Chosen    ") < done.out.index("Twice as fast") < done.out.index("j-7f3a: succeeded")
 
 
 def test_without_a_plan_explain_says_how_far_it_came(mlcd: Command) -> None:
@@ -199,12 +193,8 @@ def test_without_a_plan_explain_says_how_far_it_came(mlcd: Command) -> None:
         (JobState.STOPPED, 0, 103),
     ],
 )
-def test_the_exit_code_tells_how_the_job_ended(
-    mlcd: Command, state: JobState, recorded: int, code: int
-) -> None:
-    ended = replace(
-        stories.planned(), record=stories.record(state, exit_code=recorded, error="Why it ended.")
-    )
+def test_the_exit_code_tells_how_the_job_ended(mlcd: Command, state: JobState, recorded: int, code: int) -> None:
+    ended = replace(stories.planned(), record=stories.record(state, exit_code=recorded, error="Why it ended."))
     done = mlcd("run", "job.yaml", "--yes", client=FakeClient(acts=[[ended]]))
     assert done.code == code
     assert "Why it ended." in done.out
@@ -219,9 +209,7 @@ def test_a_search_in_which_all_fails_shows_the_log(mlcd: Command) -> None:
 
 
 def test_a_limit_that_stopped_the_job_is_what_resuming_changes(mlcd: Command) -> None:
-    ended = replace(
-        stories.planned(), record=stories.record(JobState.FAILED, exit_code=106, error="Too little.")
-    )
+    ended = replace(stories.planned(), record=stories.record(JobState.FAILED, exit_code=106, error="Too little."))
     done = mlcd("run", "job.yaml", "--yes", client=FakeClient(acts=[[ended]]))
     assert "mlcd resume j-7f3a --budget USD --deadline TIME   go on with new limits" in done.out
 

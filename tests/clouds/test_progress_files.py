@@ -93,10 +93,7 @@ def test_samples_are_summed_over_ranks_at_the_same_moment(tmp_path: Path) -> Non
         write(tmp_path, 0, tick * 0.5, tick * 5, tick * 5)
         write(tmp_path, 1, tick * 0.5 + 0.25, tick * 5 + 2.5, tick * 5 + 2.5)
     points = ProgressReader(tmp_path, 0.0).read().points
-    rates = [
-        (right.samples - left.samples) / (right.seconds - left.seconds)
-        for left, right in pairwise(points[1:])
-    ]
+    rates = [(right.samples - left.samples) / (right.seconds - left.seconds) for left, right in pairwise(points[1:])]
     assert rates == pytest.approx([20.0] * len(rates))
     assert len(rates) > 10
 
@@ -227,10 +224,7 @@ def test_a_metric_that_is_not_finite_is_read(tmp_path: Path) -> None:
 
 def test_what_ranks_train_for_themselves_is_counted_once(tmp_path: Path) -> None:
     for rank in range(2):
-        lines = [
-            {"t": 100.0 + n, "steps": n, "samples": 10 * n, "process": "p", "alone": True}
-            for n in range(1, 5)
-        ]
+        lines = [{"t": 100.0 + n, "steps": n, "samples": 10 * n, "process": "p", "alone": True} for n in range(1, 5)]
         (tmp_path / f"rank-{rank}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     progress = ProgressReader(tmp_path, 100.0).read()
     assert progress.alone

@@ -32,8 +32,6 @@ def holds(now: Any, stored: Any) -> bool:
 
 
 def test_a_task_s_process_imports_neither_pydantic_nor_yaml() -> None:
-    code = (
-        "import sys, mlcd.core.task; print({'pydantic', 'ruamel', 'mlcd.core.jobfile'} & sys.modules.keys())"
-    )
+    code = "import sys, mlcd.core.task; print({'pydantic', 'ruamel', 'mlcd.core.jobfile'} & sys.modules.keys())"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"

@@ -34,9 +34,7 @@ def test_a_start_that_takes_a_whole_life_gives_no_endless_forecast() -> None:
 
 
 @pytest.mark.parametrize(("losses_per_hour", "restart_seconds"), [(0.5, 120.0), (2.0, 600.0)])
-def test_frequent_losses_cost_what_chance_makes_of_them(
-    losses_per_hour: float, restart_seconds: float
-) -> None:
+def test_frequent_losses_cost_what_chance_makes_of_them(losses_per_hour: float, restart_seconds: float) -> None:
     dice = random.Random(3)
     pieces, tau = 40_000, 900.0
     seconds = sum(_one_piece(dice, losses_per_hour / HOUR, restart_seconds, tau) for _ in range(pieces))

@@ -25,9 +25,7 @@ SHOW = "python3 -c 'import os; print(os.environ[\"PYTHONPATH\"])'"
     ],
 )
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_a_command_that_sets_the_module_path_keeps_what_was_in_it(
-    shell: str, command: str, expected: str
-) -> None:
+def test_a_command_that_sets_the_module_path_keeps_what_was_in_it(shell: str, command: str, expected: str) -> None:
     run = [shell, "-c", keeping_python_path(command)]
     env = {**os.environ, "PYTHONPATH": "/worker"}
     assert subprocess.run(run, env=env, capture_output=True, text=True, check=True).stdout.strip() == expected

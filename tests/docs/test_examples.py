@@ -76,9 +76,7 @@ def test_a_command_shown_can_be_typed(where: str, words: str) -> None:
 def test_a_command_in_the_text_exists_with_its_options(where: str, words: str) -> None:
     command, rest = command_called(words.split()[1:])
     if not rest:
-        words += " JOB" * needed_arguments(command) + "".join(
-            f" {name} x" for name in needed_options(command)
-        )
+        words += " JOB" * needed_arguments(command) + "".join(f" {name} x" for name in needed_options(command))
     assert parse(words).params
 
 

@@ -50,7 +50,5 @@ def labels(text: str) -> list[str]:
 
 def test_the_trace_of_the_tutorial_is_what_its_formula_gives() -> None:
     folder = DOCS / "tutorial"
-    made = subprocess.run(
-        [sys.executable, "make_trace.py"], cwd=folder, capture_output=True, text=True, check=True
-    )
+    made = subprocess.run([sys.executable, "make_trace.py"], cwd=folder, capture_output=True, text=True, check=True)
     assert (folder / "trace.csv").read_text() == made.stdout

@@ -48,19 +48,13 @@ def test_a_strategy_is_described(name: str) -> None:
 
 def test_every_variable_that_a_program_is_given_is_described() -> None:
     sources = [*(ROOT / "src/mlcd/platforms").glob("*.py"), ROOT / "src/mlcd/worker/environment.py"]
-    given = {
-        name for file in sources for name in re.findall(r'"((?:MLCD|SKYPILOT|PET)_\w+)"', file.read_text())
-    }
+    given = {name for file in sources for name in re.findall(r'"((?:MLCD|SKYPILOT|PET)_\w+)"', file.read_text())}
     missing = [name for name in sorted(given) if f"`{name}`" not in page("environment.md")]
     assert missing == []
 
 
 def test_every_exit_code_is_described() -> None:
-    tree = [
-        each
-        for each in vars(errors).values()
-        if isinstance(each, type) and issubclass(each, errors.MlcdError)
-    ]
+    tree = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.MlcdError)]
     codes = {
         0,
         session.NOT_FINISHED,

@@ -38,9 +38,7 @@ class Package:
         )
 
     def mlcd(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        return self.run(
-            "-c", "import sys; from mlcd.cli.main import main; sys.exit(main())", *arguments, **environ
-        )
+        return self.run("-c", "import sys; from mlcd.cli.main import main; sys.exit(main())", *arguments, **environ)
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +103,7 @@ def test_it_keeps_the_contract_and_survives_a_kill(package: Package) -> None:
 
 
 def shown(language: str, mark: str) -> str:
-    return "\n\n".join(
-        block.text for block in blocks_of(PAGE) if (block.language, block.mark) == (language, mark)
-    )
+    return "\n\n".join(block.text for block in blocks_of(PAGE) if (block.language, block.mark) == (language, mark))
 
 
 def code() -> str:
@@ -116,8 +112,5 @@ def code() -> str:
 
 def entry_points() -> str:
     groups = tomllib.loads(shown("toml", "package"))["project"]["entry-points"]
-    lines = [
-        f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points.items())
-        for group, points in groups.items()
-    ]
+    lines = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()) for group, points in groups.items()]
     return "\n".join(lines)

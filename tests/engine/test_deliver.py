@@ -59,10 +59,7 @@ def test_links_out_of_the_outputs_are_neither_in_the_model_nor_in_the_zip(
     model, told = handed_over(client, make_job, outputs)
     assert [path.name for path in model.iterdir()] == ["model.pt"]
     assert names_in_zip(model) == {"model.pt": b"weights"}
-    assert (
-        "Not in the model, because it leads out of its folder or is no file: key.pt, pipe, root and 1 more"
-        in told
-    )
+    assert "Not in the model, because it leads out of its folder or is no file: key.pt, pipe, root and 1 more" in told
 
 
 def test_links_within_the_outputs_are_in_both(client: Client, make_job: MakeJob, outputs: Path) -> None:

@@ -90,9 +90,7 @@ def test_a_checkpoint_that_cannot_be_loaded_is_passed_over_for_the_one_before(
 def test_a_program_that_starts_from_no_checkpoint_is_at_fault_itself_and_all_are_kept(
     client: Client, make_job: MakeJob
 ) -> None:
-    view = run(
-        client, make_job(LOADS_NOTHING, checkpoint={"grace_seconds": 2, "carry": False, "max_failures": 9})
-    )
+    view = run(client, make_job(LOADS_NOTHING, checkpoint={"grace_seconds": 2, "carry": False, "max_failures": 9}))
     assert view.record.state is JobState.FAILED
     assert "before its first step from each of its checkpoints" in view.record.error
     assert [attempt.samples_before for attempt in view.run.attempts] == [0, 500, 250]
@@ -103,9 +101,7 @@ def test_a_program_that_starts_from_no_checkpoint_is_at_fault_itself_and_all_are
     assert newest.facts.samples == 500
 
 
-def test_going_back_is_not_counted_among_the_failures_of_the_program(
-    client: Client, make_job: MakeJob
-) -> None:
+def test_going_back_is_not_counted_among_the_failures_of_the_program(client: Client, make_job: MakeJob) -> None:
     settings = {"grace_seconds": 2, "carry": False, "max_failures": 1}
     view = run(client, make_job(SAVES_RUBBISH, checkpoint=settings))
     assert view.record.state is JobState.SUCCEEDED, view.record.error
@@ -132,9 +128,7 @@ def made(root: Path, samples: float) -> Path:
     return commit(partial, Facts(samples))
 
 
-@pytest.mark.parametrize(
-    ("carries", "reason"), [(True, FailureKind.NOT_LOADED), (False, FailureKind.CRASHED)]
-)
+@pytest.mark.parametrize(("carries", "reason"), [(True, FailureKind.NOT_LOADED), (False, FailureKind.CRASHED)])
 def test_a_probe_that_is_taken_over_blames_a_checkpoint_only_if_it_carries_the_training(
     client: Client, make_job: MakeJob, carries: bool, reason: FailureKind
 ) -> None:

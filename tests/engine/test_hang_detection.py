@@ -42,9 +42,7 @@ TASK = Task("t1", "j1", TaskKind.TRAINING, "command", "python train.py", samples
 def at(*moments: float, running_at: float = 105.0, log: str = "") -> TaskStatus:
     """A program with a step of ten samples at each of these seconds of its task, which began at 100."""
     points = tuple(Point(seconds, number, 10.0 * number) for number, seconds in enumerate(moments, start=1))
-    return TaskStatus(
-        TaskState.RUNNING, Progress(points), started_at=100.0, running_at=running_at, log_tail=log
-    )
+    return TaskStatus(TaskState.RUNNING, Progress(points), started_at=100.0, running_at=running_at, log_tail=log)
 
 
 def job(silent_seconds: float = 120.0, hang_seconds: float | None = None) -> Job:
@@ -194,9 +192,7 @@ class Watcher:
 
 @pytest.mark.slow
 def test_a_hang_is_shown_and_the_training_is_started_again(client: Client, make_job: MakeJob) -> None:
-    job_id = client.submit(
-        client.load(make_job(HANGS_ONCE, work={"samples": 6000}, progress={"hang_seconds": 15}))
-    )
+    job_id = client.submit(client.load(make_job(HANGS_ONCE, work={"samples": 6000}, progress={"hang_seconds": 15})))
     client.confirm(job_id)
     with Watcher(client, job_id) as watcher:
         view = client.drive(job_id)

@@ -68,9 +68,7 @@ def test_controllers_killed_in_every_probe_add_none_and_each_carries_on(
     client: Client, make_job: MakeJob, parallel: int
 ) -> None:
     search = {"strategy": "exhaustive", "parallel": parallel}
-    job = make_job(
-        SAYS_WHERE + PROGRAM, num_nodes="1..2", work={"samples": 50000}, resources={}, search=search
-    )
+    job = make_job(SAYS_WHERE + PROGRAM, num_nodes="1..2", work={"samples": 50000}, resources={}, search=search)
     job_id = client.submit(client.load(job))
     client.start(job_id)
     killed: set[str] = set()
@@ -122,9 +120,7 @@ def test_a_job_resumed_while_its_controller_is_about_to_leave_goes_on(
     assert len(left) == 2
 
 
-def test_whoever_looks_at_a_job_while_its_controller_starts_starts_no_other(
-    client: Client, make_job: MakeJob
-) -> None:
+def test_whoever_looks_at_a_job_while_its_controller_starts_starts_no_other(client: Client, make_job: MakeJob) -> None:
     job_id = client.submit(client.load(make_job()))
     others = [Client(client.settings) for _ in range(3)]
     for each in (client, *others):
@@ -143,9 +139,7 @@ def test_whoever_waited_for_a_controller_to_start_starts_no_other(client: Client
         assert controllers_of(job_id) == []
 
 
-def test_a_controller_that_was_killed_while_it_started_holds_nobody_up(
-    client: Client, make_job: MakeJob
-) -> None:
+def test_a_controller_that_was_killed_while_it_started_holds_nobody_up(client: Client, make_job: MakeJob) -> None:
     job_id = client.submit(client.load(make_job()))
     folder = job_folder(client.settings, job_id)
     with (folder / "starting.lock").open("wb") as lock:
@@ -223,9 +217,7 @@ def controllers_of(job_id: str) -> list[int]:
     ]
 
 
-def test_a_stop_asked_of_a_job_that_has_just_ended_leaves_it_at_rest(
-    client: Client, make_job: MakeJob
-) -> None:
+def test_a_stop_asked_of_a_job_that_has_just_ended_leaves_it_at_rest(client: Client, make_job: MakeJob) -> None:
     job_id = client.submit(client.load(make_job()))
     client.confirm(job_id)
     client.start(job_id)

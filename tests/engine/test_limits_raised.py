@@ -12,9 +12,7 @@ SLOWS_DOWN = PROGRAM.replace("time.sleep(0.02)", "time.sleep(0.02 if done < 2000
 
 
 @pytest.mark.slow
-def test_a_training_goes_on_past_the_deadline_that_it_was_begun_with(
-    client: Client, make_job: MakeJob
-) -> None:
+def test_a_training_goes_on_past_the_deadline_that_it_was_begun_with(client: Client, make_job: MakeJob) -> None:
     job_id = client.submit(client.load(make_job(SLOWS_DOWN, work={"samples": 6000}, elastic=False)))
     client.start(job_id)
     assert list(client.follow(job_id))[-1].record.state is JobState.PLANNED

@@ -76,9 +76,7 @@ def test_the_report_can_be_written(client: Client, make_job: MakeJob, tmp_path: 
     assert "model.json" in page or view.model in page
 
 
-def test_a_program_that_exits_3_fails_the_job_with_the_end_of_its_log(
-    client: Client, make_job: MakeJob
-) -> None:
+def test_a_program_that_exits_3_fails_the_job_with_the_end_of_its_log(client: Client, make_job: MakeJob) -> None:
     view = run(client, make_job("print('no data here')\nraise SystemExit(3)", num_nodes="1..2"))
     assert view.record.state is JobState.FAILED
     assert view.record.exit_code == 100
@@ -128,9 +126,7 @@ def test_a_budget_that_is_too_small_ends_before_it_is_passed(client: Client, mak
 def test_a_run_halts_with_a_checkpoint_before_the_budget_is_passed_and_goes_on_with_more(
     client: Client, make_job: MakeJob
 ) -> None:
-    slower = PROGRAM.replace(
-        "time.sleep(0.02)", "time.sleep(0.3 if '-t1' in os.environ['MLCD_TASK_ID'] else 0.02)"
-    )
+    slower = PROGRAM.replace("time.sleep(0.02)", "time.sleep(0.3 if '-t1' in os.environ['MLCD_TASK_ID'] else 0.02)")
     view = run(client, make_job(slower, budget=0.006, work={"samples": 4000}))
     assert view.record.state is JobState.PAUSED, view.record.error
     assert view.record.exit_code == 104
@@ -165,9 +161,7 @@ FAILS_AT_EXIT = "\nif '-t' in os.environ['MLCD_TASK_ID']: raise SystemExit(1)\n"
 CARRY_NOTHING = {"grace_seconds": 2, "carry": False}
 
 
-def test_a_program_that_only_fails_at_its_exit_is_not_started_again(
-    client: Client, make_job: MakeJob
-) -> None:
+def test_a_program_that_only_fails_at_its_exit_is_not_started_again(client: Client, make_job: MakeJob) -> None:
     view = run(client, make_job(PROGRAM + FAILS_AT_EXIT, checkpoint=CARRY_NOTHING))
     assert view.record.state is JobState.SUCCEEDED, view.record.error
     assert [attempt.end for attempt in view.run.attempts] == [AttemptEnd.FINISHED]
@@ -247,9 +241,7 @@ def test_a_program_that_goes_on_beyond_its_work_is_told_of(client: Client, make_
     """
     view = run(client, make_job(endless, work={"samples": 500}, checkpoint={"carry": False}))
     assert view.record.state is JobState.SUCCEEDED, view.record.error
-    told = [
-        event.message for event in client.store.events(view.record.id) if "Is `work` right?" in event.message
-    ]
+    told = [event.message for event in client.store.events(view.record.id) if "Is `work` right?" in event.message]
     assert len(told) == 1
     assert "after 500 samples" in told[0]
 
@@ -351,9 +343,7 @@ def test_the_work_is_done_once_the_target_is_reached(client: Client, make_job: M
     assert 500 <= view.run.samples < 5000
 
 
-def test_secrets_reach_the_program_and_nothing_else(
-    client: Client, make_job: MakeJob, tmp_path: Path
-) -> None:
+def test_secrets_reach_the_program_and_nothing_else(client: Client, make_job: MakeJob, tmp_path: Path) -> None:
     job = make_job(PROGRAM + "\nprint('token is', os.environ['TOKEN'])\n")
     job["secrets"] = {"TOKEN": None}
     view = run(client, job, TOKEN="hunter2-very-secret")
@@ -368,9 +358,7 @@ def test_secrets_reach_the_program_and_nothing_else(
     assert not leaks
 
 
-def test_a_job_that_does_not_say_how_much_is_refused_and_nothing_is_stored(
-    client: Client, make_job: MakeJob
-) -> None:
+def test_a_job_that_does_not_say_how_much_is_refused_and_nothing_is_stored(client: Client, make_job: MakeJob) -> None:
     job = make_job()
     del job["work"]
     with pytest.raises(InvalidJobError, match="how much"):

@@ -55,9 +55,7 @@ def test_a_missing_module_is_paid_for_once(client: Client, make_job: MakeJob) ->
 
 
 @pytest.mark.slow
-def test_a_training_that_cannot_import_is_not_started_again(
-    client: Client, make_job: MakeJob, tmp_path: Path
-) -> None:
+def test_a_training_that_cannot_import_is_not_started_again(client: Client, make_job: MakeJob, tmp_path: Path) -> None:
     once = f"""
 import pathlib
 probed = pathlib.Path({str(tmp_path / "probed")!r})

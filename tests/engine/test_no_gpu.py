@@ -15,9 +15,7 @@ from small_jobs import MakeJob
 HARD_CODED = 'raise RuntimeError("No CUDA GPUs are available")\n'
 
 
-def test_where_no_machine_has_one_the_job_ends_after_the_first_probe(
-    client: Client, make_job: MakeJob
-) -> None:
+def test_where_no_machine_has_one_the_job_ends_after_the_first_probe(client: Client, make_job: MakeJob) -> None:
     job_id = client.submit(client.load(make_job(HARD_CODED, num_nodes="1..2", resources={})))
     view = client.drive(job_id)
     assert view.record.state is JobState.FAILED

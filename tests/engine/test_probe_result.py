@@ -14,9 +14,7 @@ from mlcd.engine.probe_result import probe_phases, probe_result
 from mlcd.forecast.observed_noise import STABLE
 from mlcd.worker.noise.schedule import OPENING_SECONDS
 
-SETTINGS = ProbeSettings(
-    interval_share=0.05, min_seconds=5, max_seconds=60, warmup_seconds=2, silent_seconds=30
-)
+SETTINGS = ProbeSettings(interval_share=0.05, min_seconds=5, max_seconds=60, warmup_seconds=2, silent_seconds=30)
 START = 1000.0
 
 
@@ -78,9 +76,7 @@ def test_a_program_that_ends_at_once_is_not_said_to_hang() -> None:
 
 
 def test_iterations_that_disagree_extend_the_measurement_up_to_the_ceiling() -> None:
-    rough = tuple(
-        Point(3 + n * 0.5, n + 1, 50.0 * n + (40.0 if n % 4 < 2 else 0.0) + n % 3) for n in range(200)
-    )
+    rough = tuple(Point(3 + n * 0.5, n + 1, 50.0 * n + (40.0 if n % 4 < 2 else 0.0) + n % 3) for n in range(200))
     assert probe_result(running(*rough[:16]), START + 10.5, SETTINGS) is None
     assert isinstance(probe_result(running(*rough[:140]), START + 73, SETTINGS), Measurement)
 
@@ -159,9 +155,7 @@ def test_the_phases_add_up_to_the_whole() -> None:
     ],
 )
 def test_a_start_that_failed_is_not_the_programs_fault(refused: Refusal, kind: FailureKind) -> None:
-    status = TaskStatus(
-        TaskState.FAILED, reason="pods/exec is forbidden", refused=refused, hint="Ask for it."
-    )
+    status = TaskStatus(TaskState.FAILED, reason="pods/exec is forbidden", refused=refused, hint="Ask for it.")
     result = probe_result(status, START, SETTINGS)
     assert isinstance(result, Failure)
     assert (result.reason, result.message, result.hint) == (kind, "pods/exec is forbidden", "Ask for it.")

@@ -40,9 +40,7 @@ def plan(client: Client, trace: Path, **limits: object) -> str:
     return job_id
 
 
-def test_an_impossible_deadline_is_refused_early_and_the_one_that_is_named_does(
-    client: Client, trace: Path
-) -> None:
+def test_an_impossible_deadline_is_refused_early_and_the_one_that_is_named_does(client: Client, trace: Path) -> None:
     job_id = plan(client, trace, goal="cheapest", deadline="8h", budget=100_000)
     view = client.view(job_id)
     assert view.record.state is JobState.FAILED
@@ -77,9 +75,7 @@ def test_a_new_budget_is_an_amount(client: Client, trace: Path, budget_usd: floa
 
 
 @pytest.mark.slow
-def test_an_impossible_budget_is_refused_early_and_the_one_that_is_named_does(
-    client: Client, trace: Path
-) -> None:
+def test_an_impossible_budget_is_refused_early_and_the_one_that_is_named_does(client: Client, trace: Path) -> None:
     job_id = plan(client, trace, goal="fastest", budget=30, deadline="30d")
     view = client.view(job_id)
     assert view.record.error.startswith("No deployment can keep the budget.")

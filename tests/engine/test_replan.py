@@ -151,9 +151,7 @@ def assert_moved_well(view: JobView) -> None:
 
 
 @pytest.mark.slow
-def test_a_training_whose_batch_grows_is_moved_to_more_nodes(
-    client: Client, make_job: MakeJob, tmp_path: Path
-) -> None:
+def test_a_training_whose_batch_grows_is_moved_to_more_nodes(client: Client, make_job: MakeJob, tmp_path: Path) -> None:
     job_id = client.submit(client.load(changing_job(make_job)))
     client.confirm(job_id)
     view = client.drive(job_id)
@@ -166,9 +164,7 @@ def test_a_training_whose_batch_grows_is_moved_to_more_nodes(
 
 
 @pytest.mark.slow
-def test_a_controller_killed_while_it_replans_is_followed_by_one_that_does(
-    client: Client, make_job: MakeJob
-) -> None:
+def test_a_controller_killed_while_it_replans_is_followed_by_one_that_does(client: Client, make_job: MakeJob) -> None:
     job_id = client.submit(client.load(changing_job(make_job)))
     client.confirm(job_id)
     client.start(job_id)

@@ -59,9 +59,7 @@ def test_two_nodes_are_never_chosen_for_a_program_that_does_not_share_its_work(
 ) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     patient = {"warmup_seconds": 0.2, "min_seconds": 0.5, "max_seconds": 3, "silent_seconds": 120}
-    view = run(
-        client, make_job(PLAIN, num_nodes="1..2", work={"samples": 4000}, platform="pytorch", probe=patient)
-    )
+    view = run(client, make_job(PLAIN, num_nodes="1..2", work={"samples": 4000}, platform="pytorch", probe=patient))
     assert view.record.state is JobState.SUCCEEDED, view.record.error
     outcomes = {trial.deployment.nodes: trial.outcome for trial in view.trials}
     assert isinstance(outcomes[1], Measurement)
@@ -83,9 +81,7 @@ def test_so_it_is_without_torch(client: Client, make_job: MakeJob) -> None:
 
 
 @pytest.mark.slow
-def test_a_program_that_is_counted_by_its_log_is_counted_once_on_two_nodes(
-    client: Client, make_job: MakeJob
-) -> None:
+def test_a_program_that_is_counted_by_its_log_is_counted_once_on_two_nodes(client: Client, make_job: MakeJob) -> None:
     progress = {"pattern": r"step (?P<step>\d+)"}
     settings = {"work": {"samples": 4000}, "progress": progress, "batch_size": 10, "resources": {}}
     view = run(client, make_job(PRINTS, num_nodes="1..2", checkpoint={"carry": False}, **settings))
@@ -102,9 +98,7 @@ def test_a_program_that_is_counted_by_its_log_is_counted_once_on_two_nodes(
 def test_a_job_that_allows_two_nodes_only_is_told_what_to_do(client: Client, make_job: MakeJob) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     patient = {"warmup_seconds": 0.2, "min_seconds": 0.5, "max_seconds": 3, "silent_seconds": 120}
-    view = run(
-        client, make_job(PLAIN, num_nodes=2, work={"samples": 4000}, platform="pytorch", probe=patient)
-    )
+    view = run(client, make_job(PLAIN, num_nodes=2, work={"samples": 4000}, platform="pytorch", probe=patient))
     assert view.record.state is JobState.FAILED
     assert view.record.exit_code == 100
     assert "did the same work on every rank on the deployment tried" in view.record.error

@@ -34,9 +34,7 @@ def begins(client: Client, job_id: str) -> list[str]:
     return [event.message for event in client.events(job_id) if event.message.startswith("Training on ")]
 
 
-def wait_for(
-    client: Client, job_id: str, what: Callable[[JobView], object], seconds: float = 120.0
-) -> JobView:
+def wait_for(client: Client, job_id: str, what: Callable[[JobView], object], seconds: float = 120.0) -> JobView:
     """The first view of which this holds."""
     give_up_at = time.monotonic() + seconds
     while time.monotonic() < give_up_at:

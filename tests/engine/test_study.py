@@ -111,9 +111,7 @@ def test_a_recording_can_be_replayed_with_any_job() -> None:
     assert recorded_space(fits, (OFFER,), recorded).deployments == (recorded[0],)
     free = Job("j", "a", nodes=NodeRange(1, 8))
     assert recorded_space(free, (OFFER,), recorded).deployments == recorded
-    foreign = Job(
-        "j", "a", batch_sizes=BatchSizes((64,)), resources=(Resources(instance_types=("p3.2xlarge",)),)
-    )
+    foreign = Job("j", "a", batch_sizes=BatchSizes((64,)), resources=(Resources(instance_types=("p3.2xlarge",)),))
     space = recorded_space(foreign, (OFFER,), recorded)
     assert space.deployments == recorded
     assert len(space.notices) == 3

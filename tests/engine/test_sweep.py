@@ -115,9 +115,7 @@ def test_a_machine_that_waits_for_the_next_task_of_a_job_at_work_is_not_listed(
     assert swept(client, "a", end=False) == {"kept": False, "forgotten": False}, "nobody is at work"
 
 
-def test_a_cloud_that_cannot_be_asked_does_not_spare_the_others(
-    client: Client, providers: dict[str, Provider]
-) -> None:
+def test_a_cloud_that_cannot_be_asked_does_not_spare_the_others(client: Client, providers: dict[str, Provider]) -> None:
     providers["a"], providers["b"] = Away(), Provider(rented("left"))
     with pytest.raises(IncompleteSweepError, match=r"a: It is away\.") as caught:
         swept(client, "a", "b")

@@ -67,9 +67,7 @@ for done in range(10, 1010, 10):
 
 
 @pytest.mark.slow
-def test_whoever_follows_a_job_is_told_of_a_target_that_it_never_reports(
-    client: Client, make_job: MakeJob
-) -> None:
+def test_whoever_follows_a_job_is_told_of_a_target_that_it_never_reports(client: Client, make_job: MakeJob) -> None:
     work = {"samples": 1000, "until": {"metric": "Accuracy", "value": 0.9, "direction": "up"}}
     job_id = client.submit(client.load(make_job(PROGRAM, work=work, checkpoint={"carry": False})))
     client.confirm(job_id)

@@ -97,9 +97,7 @@ def test_machines_that_cannot_be_had_are_left_for_others(store: Store, train: Tr
     assert store.attempts("j-7f3a")[0].why == "no capacity: come back later"
 
 
-def test_a_machine_that_is_gone_is_replaced_at_once_whatever_is_said_of_it(
-    store: Store, train: Train
-) -> None:
+def test_a_machine_that_is_gone_is_replaced_at_once_whatever_is_said_of_it(store: Store, train: Train) -> None:
     train(EndingCloud(TaskStatus(TaskState.LOST, reason="no capacity", cause=EndCause.NODE_LOST), DONE))
     assert ended(store)[0] == (AttemptEnd.LOST, EndCause.NODE_LOST)
     assert len({attempt.deployment for attempt in store.attempts("j-7f3a")}) == 1

@@ -33,9 +33,7 @@ for epoch in range(2000):
 
 
 @pytest.mark.slow
-def test_a_target_printed_by_an_unchanged_torch_program_ends_the_training(
-    client: Client, make_job: MakeJob
-) -> None:
+def test_a_target_printed_by_an_unchanged_torch_program_ends_the_training(client: Client, make_job: MakeJob) -> None:
     until = {"metric": "loss", "value": 0.01}
     work = {"epochs": 2000, "dataset_size": 100, "until": until}
     # Torch may take long to import on a busy computer.

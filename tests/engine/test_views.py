@@ -82,9 +82,7 @@ def test_an_end_of_a_moment_is_no_stop(store: Store, tmp_path: Path) -> None:
 
 def probe(number: int, nodes: int) -> TaskRecord:
     where = stories.deployment(1, nodes)
-    return TaskRecord(
-        f"p{number}", "j-7f3a", TaskKind.PROBE, number, where, "local", stories.SUBMITTED + 10.0
-    )
+    return TaskRecord(f"p{number}", "j-7f3a", TaskKind.PROBE, number, where, "local", stories.SUBMITTED + 10.0)
 
 
 def test_all_probes_at_work_are_seen_with_their_money(store: Store, tmp_path: Path) -> None:

@@ -87,6 +87,4 @@ def write_wheel(path: Path) -> None:
         wheel.writestr(
             f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
-        wheel.writestr(
-            f"{info}/RECORD", f"epoch_words.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n"
-        )
+        wheel.writestr(f"{info}/RECORD", f"epoch_words.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")

@@ -20,9 +20,7 @@ pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-@pytest.mark.parametrize(
-    "name", ["digits_numpy", "dynamic_batching", "online_learning", "architecture_search"]
-)
+@pytest.mark.parametrize("name", ["digits_numpy", "dynamic_batching", "online_learning", "architecture_search"])
 def test_the_job_file_loads_without_a_word(name: str) -> None:
     loaded = load_job(EXAMPLES / name / "job.yaml")
     assert loaded.notices == ()
@@ -34,9 +32,7 @@ def test_the_job_file_loads_without_a_word(name: str) -> None:
 def test_the_program_learns_the_digits_as_it_is(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("MLCD_")}
     program = EXAMPLES / "digits_numpy" / "train.py"
-    subprocess.run(
-        [sys.executable, str(program)], cwd=tmp_path, env={**env, "OMP_NUM_THREADS": "1"}, check=True
-    )
+    subprocess.run([sys.executable, str(program)], cwd=tmp_path, env={**env, "OMP_NUM_THREADS": "1"}, check=True)
     metrics = json.loads((tmp_path / "outputs" / "metrics.json").read_text())
     assert metrics["test_accuracy"] >= 0.95
 

@@ -45,9 +45,7 @@ def job(store: Store, state: JobState = JobState.TRAINING, **facts: object) -> J
 
 
 def notifier(store: Store, *urls: str, settings: NotifySettings = QUICK) -> Notifier:
-    targets = [
-        Target(Channel.WEBHOOK, url, f"webhook {number}", EVERY_OCCASION) for number, url in enumerate(urls)
-    ]
+    targets = [Target(Channel.WEBHOOK, url, f"webhook {number}", EVERY_OCCASION) for number, url in enumerate(urls)]
     return Notifier(store, settings, "j-7f3a", targets)
 
 
@@ -76,9 +74,7 @@ def test_users_of_a_server_are_not_told_where_it_keeps_things(store: Store, owne
     with web_server() as heard:
         error = "no room in /srv/mlcd/jobs"
         made = job(store, JobState.FAILED, ended_at=SUBMITTED + 60.0, error=error, owner=owner)
-        settings = Settings(
-            home=Path("/srv/mlcd"), notify=replace(QUICK, webhook=heard.url, allow_private=True)
-        )
+        settings = Settings(home=Path("/srv/mlcd"), notify=replace(QUICK, webhook=heard.url, allow_private=True))
         opened = open_notifier(store, settings, made, {})
         assert opened is not None
         opened.look()

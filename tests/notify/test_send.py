@@ -175,9 +175,7 @@ def test_the_address_that_was_judged_is_the_one_that_is_connected_to(monkeypatch
 
 
 def test_a_name_with_any_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [
-        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, 80)) for each in ("93.184.216.34", "10.0.0.1")
-    ]
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, 80)) for each in ("93.184.216.34", "10.0.0.1")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_words, **_options: found)
     assert "address of this network" in why_not(webhook("http://both.example.org/", anywhere=False))
 
@@ -191,9 +189,7 @@ def test_a_plainly_private_address_is_known_without_asking_anyone(host: str) -> 
         refuse_plainly_private(f"http://{host}:8080/hook")
 
 
-@pytest.mark.parametrize(
-    "host", ["example.org", "93.184.216.34", "[2606:2800:220:1::1]", "internal.example.org"]
-)
+@pytest.mark.parametrize("host", ["example.org", "93.184.216.34", "[2606:2800:220:1::1]", "internal.example.org"])
 def test_others_are_judged_later(host: str) -> None:
     refuse_plainly_private(f"https://{host}/hook")
 

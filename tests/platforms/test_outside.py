@@ -17,9 +17,7 @@ PAGE = DOCS / "how-to" / "write-a-platform.md"
 def installed(tmp_path: Path) -> Path:
     """The package of the page, as pip would install it."""
     python = next(block.text for block in blocks_of(PAGE) if block.mark == "contract")
-    project = tomllib.loads(next(block.text for block in blocks_of(PAGE) if block.language == "toml"))[
-        "project"
-    ]
+    project = tomllib.loads(next(block.text for block in blocks_of(PAGE) if block.language == "toml"))["project"]
     site = tmp_path / "site"
     metadata = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     metadata.mkdir(parents=True)

@@ -42,9 +42,7 @@ def test_platforms_are_found_by_name(name: str, kind: type[Platform]) -> None:
     assert registry.load("platforms", name) is kind
 
 
-@pytest.mark.parametrize(
-    "platform", [CommandPlatform(), JaxPlatform(), PyTorchPlatform(), TensorFlowPlatform()]
-)
+@pytest.mark.parametrize("platform", [CommandPlatform(), JaxPlatform(), PyTorchPlatform(), TensorFlowPlatform()])
 def test_a_cpu_node_runs_one_process_with_all_its_cores(platform: Platform) -> None:
     (process,) = platform.processes(task(), deployment(3), node(rank=2, nodes=3))
     names = (
@@ -99,9 +97,7 @@ def test_a_command_without_launcher_is_told_apart(run: str) -> None:
     assert not has_launcher(run)
 
 
-@pytest.mark.parametrize(
-    ("batch_size", "nodes", "share"), [(64, 2, "32"), (64, 3, "21"), (2, 4, "1"), (65, 2, "32")]
-)
+@pytest.mark.parametrize(("batch_size", "nodes", "share"), [(64, 2, "32"), (64, 3, "21"), (2, 4, "1"), (65, 2, "32")])
 def test_every_rank_gets_the_same_share_of_the_batch(batch_size: int, nodes: int, share: str) -> None:
     env = PyTorchPlatform().processes(task(), deployment(nodes, batch_size), node(nodes=nodes))[0].env
     assert (env["MLCD_BATCH_SIZE"], env["MLCD_LOCAL_BATCH_SIZE"]) == (str(batch_size), share)
@@ -114,9 +110,7 @@ def test_a_program_that_chooses_its_batch_size_is_told_none() -> None:
 
 
 def test_the_work_and_the_target_are_told_for_the_whole_job() -> None:
-    asked = task(
-        samples=800.0, samples_before=200.0, until=Target("acc", 0.97, Direction.UP), checkpoint_keep=3
-    )
+    asked = task(samples=800.0, samples_before=200.0, until=Target("acc", 0.97, Direction.UP), checkpoint_keep=3)
     env = CommandPlatform().processes(asked, deployment(), node())[0].env
     assert (env["MLCD_WORK_SAMPLES"], env["MLCD_SAMPLES_BEFORE"]) == ("1000", "200")
     assert env["MLCD_TARGET"] == '{"metric": "acc", "value": 0.97, "direction": "up"}'

@@ -37,9 +37,7 @@ def test_twice_as_fast_names_the_cheapest_that_gets_there() -> None:
     twice, half = passage(story, "What better")
     assert twice.startswith("Twice as fast (20m 22s) would take 6 × p3.2xlarge")
     assert twice.endswith("(believed, not measured).")
-    assert half.startswith(
-        "Half as expensive ($4.15): nothing in this space gets there; the nearest is 6 × p3.2xlarge"
-    )
+    assert half.startswith("Half as expensive ($4.15): nothing in this space gets there; the nearest is 6 × p3.2xlarge")
 
 
 def test_a_choice_that_nothing_beats_says_so() -> None:

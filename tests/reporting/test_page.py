@@ -110,9 +110,7 @@ def test_untrusted_text_is_shown_and_never_run() -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
     view = stories.succeeded()
     offer = replace(stories.TYPES[0], instance=replace(stories.TYPES[0].instance, name=evil))
-    failed = Trial(
-        Deployment(offer, 1), Failure(FailureKind.CRASHED, evil, 3, evil + "\x1b[31mred\x00"), 3.0, 0.1
-    )
+    failed = Trial(Deployment(offer, 1), Failure(FailureKind.CRASHED, evil, 3, evil + "\x1b[31mred\x00"), 3.0, 0.1)
     story = replace(
         stories.story(),
         view=replace(
@@ -139,9 +137,7 @@ def test_values_of_the_environment_stay_out() -> None:
 
 
 def test_a_job_that_failed_in_its_first_probe_has_a_report() -> None:
-    failed = Trial(
-        stories.deployment(0, 1), Failure(FailureKind.SILENT, "not one step was seen", 0, ""), 12.0, 0.001
-    )
+    failed = Trial(stories.deployment(0, 1), Failure(FailureKind.SILENT, "not one step was seen", 0, ""), 12.0, 0.001)
     view = JobView(
         stories.record(JobState.FAILED, error="Nothing could be measured."),
         stories.goal(),

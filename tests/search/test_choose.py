@@ -84,9 +84,7 @@ def test_a_budget_and_a_slower_time_are_named_as_well() -> None:
 def test_untried_deployments_are_shown_with_what_is_expected_of_them() -> None:
     other = deployment("m5", 1)
     study = study_of(measured(FAST, 100.0), space=(FAST, other), aim=Aim.FASTEST)
-    plan = make_plan(
-        study, Stop(FAST, ""), (Belief(other, 50.0, 40.0, 60.0), Belief(FAST, 100.0, 99.0, 101.0))
-    )
+    plan = make_plan(study, Stop(FAST, ""), (Belief(other, 50.0, 40.0, 60.0), Belief(FAST, 100.0, 99.0, 101.0)))
     (alternative,) = plan.alternatives
     assert alternative.deployment == other
     assert alternative.why_not == "not tried; expected slower by 1h 00m"
@@ -145,9 +143,7 @@ def test_two_limits_that_nothing_keeps_are_raised_together() -> None:
 
 @pytest.mark.parametrize(("deadline_hours", "budget_usd"), [(0.5, None), (None, 1.0), (0.5, 1.0)])
 def test_the_limit_that_is_named_does(deadline_hours: float | None, budget_usd: float | None) -> None:
-    study = study_of(
-        measured(FAST, 100.0), measured(SLOW, 25.0), deadline_hours=deadline_hours, budget_usd=budget_usd
-    )
+    study = study_of(measured(FAST, 100.0), measured(SLOW, 25.0), deadline_hours=deadline_hours, budget_usd=budget_usd)
     error = refused(study)
     raised = replace(
         study.goal,

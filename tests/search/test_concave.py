@@ -51,9 +51,7 @@ def test_the_same_machine_at_two_prices_is_one_point() -> None:
 
 def test_no_larger_scale_out_after_a_declining_pair() -> None:
     space = (*C5, deployment("p3", 8))
-    study = study_of(
-        measured(space[0], 10.0), measured(space[2], 20.0), measured(space[4], 18.0), space=space
-    )
+    study = study_of(measured(space[0], 10.0), measured(space[2], 20.0), measured(space[4], 18.0), space=space)
     assert beyond_the_peak(study) == ["6xc5", "7xc5", "8xc5"]
 
 

@@ -69,9 +69,7 @@ def test_nothing_is_tried_that_linear_speed_up_cannot_bring_within_the_deadline(
     """One node takes 100 hours, so even eight cannot keep five: the goal is given up after one probe."""
     space = tuple(deployment("c5", nodes) for nodes in range(1, 9))
     study = study_of(measured(space[0], 1.0), space=space, aim=Aim.CHEAPEST, deadline_hours=5.0)
-    assert HeterBO().suggest(study) == Stop(
-        None, "nothing measured keeps the limits, and nothing else is likely to"
-    )
+    assert HeterBO().suggest(study) == Stop(None, "nothing measured keeps the limits, and nothing else is likely to")
 
 
 def test_no_probe_is_made_whose_saving_is_smaller_than_its_price() -> None:

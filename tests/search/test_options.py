@@ -38,9 +38,7 @@ def outsider(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_options_come_with_default_and_description() -> None:
-    assert [str(option) for option in options_of(Outsider)] == [
-        "tries (default 6): how many deployments to try"
-    ]
+    assert [str(option) for option in options_of(Outsider)] == ["tries (default 6): how many deployments to try"]
 
 
 @pytest.mark.usefixtures("outsider")
@@ -73,8 +71,6 @@ def test_every_option_here_is_in_the_reference() -> None:
     page = (Path(__file__).parents[2] / "docs/reference/job-file.md").read_text(encoding="utf-8")
     table = page.partition("### Strategies")[2].partition("\n## ")[0]
     known = {
-        option.name
-        for name in registry.names("searchers")
-        for option in options_of(registry.load("searchers", name))
+        option.name for name in registry.names("searchers") for option in options_of(registry.load("searchers", name))
     }
     assert [name for name in sorted(known) if not re.search(rf"`{name}\b", table)] == []

@@ -108,9 +108,7 @@ def test_the_same_machine_offered_twice_is_one_deployment_at_the_lower_price() -
         ({"regions": ("west",), "use_spot": True}, "use_spot true", "on demand"),
     ],
 )
-def test_an_empty_space_names_the_demand_that_emptied_it(
-    demands: dict[str, object], message: str, hint: str
-) -> None:
+def test_an_empty_space_names_the_demand_that_emptied_it(demands: dict[str, object], message: str, hint: str) -> None:
     with pytest.raises(InvalidJobError) as caught:
         make_space(asking(**demands), OFFERS)
     assert message in caught.value.message

@@ -49,9 +49,7 @@ def test_an_outlook_agrees_with_the_study() -> None:
     assert list(view.work) == [study.work(d) for d in SPACE]
     assert list(view.probe_usd) == pytest.approx([study.probe_usd(d) for d in SPACE])
     speed = np.full(len(SPACE), 3.0)
-    assert list(view.training_seconds(speed)) == pytest.approx(
-        [study.training_seconds(d, 3.0) for d in SPACE]
-    )
+    assert list(view.training_seconds(speed)) == pytest.approx([study.training_seconds(d, 3.0) for d in SPACE])
 
 
 def test_what_is_charged_at_least_is_in_the_outlook() -> None:
@@ -98,12 +96,8 @@ def test_columns_exclude_what_exclusions_do(full: Deployment) -> None:
 
 
 def test_types_on_which_the_program_only_fails_are_excluded() -> None:
-    study = study_of(
-        failed(SPACE[0], FailureKind.CRASHED), failed(SPACE[1], FailureKind.CRASHED), space=SPACE
-    )
-    assert list(excluded(table_of(SPACE), exclusions(study))) == [
-        d.offer.instance.name == "c5" for d in SPACE
-    ]
+    study = study_of(failed(SPACE[0], FailureKind.CRASHED), failed(SPACE[1], FailureKind.CRASHED), space=SPACE)
+    assert list(excluded(table_of(SPACE), exclusions(study))) == [d.offer.instance.name == "c5" for d in SPACE]
 
 
 @pytest.mark.parametrize("aim", list(Aim))

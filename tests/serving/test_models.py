@@ -81,9 +81,7 @@ def test_torch_export_and_torchscript_are_asked(pool: Pool, tmp_path: Path) -> N
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     sizes = ({0: torch.export.Dim("batch")},)
-    torch.export.save(
-        torch.export.export(layer, (torch.zeros(2, 2),), dynamic_shapes=sizes), tmp_path / "a" / "m.pt2"
-    )
+    torch.export.save(torch.export.export(layer, (torch.zeros(2, 2),), dynamic_shapes=sizes), tmp_path / "a" / "m.pt2")
     torch.jit.script(layer).save(str(tmp_path / "b" / "m.pt"))
     asked = pool(memory_gib=4.0, start_seconds=120.0, request_seconds=60.0)
     for name, kind in (("a", Kind.TORCH_EXPORT), ("b", Kind.TORCHSCRIPT)):
@@ -104,9 +102,7 @@ def doubling_onnx() -> bytes:
     shape = field(2, field(1, field(2, b"n")))
     float_tensor = field(1, field(1, 1) + shape)
     node = field(1, b"x") + field(1, b"x") + field(2, b"y") + field(4, b"Add")
-    ends = field(11, field(1, b"x") + field(2, float_tensor)) + field(
-        12, field(1, b"y") + field(2, float_tensor)
-    )
+    ends = field(11, field(1, b"x") + field(2, float_tensor)) + field(12, field(1, b"y") + field(2, float_tensor))
     graph = field(1, node) + field(2, b"g") + ends
     return field(1, 8) + field(7, graph) + field(8, field(2, 13))
 
@@ -135,7 +131,9 @@ def test_inputs_that_a_model_refuses_are_the_askers_mistake(pool: Pool, tmp_path
 
 
 def test_a_model_that_crashes_is_loaded_anew(pool: Pool, tmp_path: Path) -> None:
-    program = "import os, sys\ndef predict(x):\n    if x == 'crash':\n        print('goodbye'); os.abort()\n    return x"
+    program = (
+        "import os, sys\ndef predict(x):\n    if x == 'crash':\n        print('goodbye'); os.abort()\n    return x"
+    )
     model(tmp_path, program)
     asked = pool()
     assert asked.predict("j", tmp_path, 1) == 1
@@ -174,9 +172,7 @@ def predict(x):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("then", ["time.sleep(60)", "os.abort()", "os._exit(0)", "return 1"])
-def test_what_a_model_starts_in_a_session_of_its_own_ends_with_it(
-    pool: Pool, tmp_path: Path, then: str
-) -> None:
+def test_what_a_model_starts_in_a_session_of_its_own_ends_with_it(pool: Pool, tmp_path: Path, then: str) -> None:
     model(tmp_path / "model", RUNS_AWAY % then)
     asked = pool(request_seconds=20.0 if then != "time.sleep(60)" else 5.0)
     if then == "return 1":
@@ -220,9 +216,7 @@ def ended(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("written", ["[1]", "nonsense", "null"])
-def test_a_model_that_writes_in_the_place_of_answers_is_ended(
-    pool: Pool, tmp_path: Path, written: str
-) -> None:
+def test_a_model_that_writes_in_the_place_of_answers_is_ended(pool: Pool, tmp_path: Path, written: str) -> None:
     program = f"""
 import os
 def predict(x):
@@ -315,9 +309,7 @@ def test_closing_ends_them_all(pool: Pool, tmp_path: Path) -> None:
 
 
 def test_nothing_secret_is_passed_on() -> None:
-    found = environment(
-        {"PATH": "/bin", "PGPASSWORD": "x", "MLCD_SECRET_KEY": "y", "AWS_SECRET": "z"}, 1, "/h"
-    )
+    found = environment({"PATH": "/bin", "PGPASSWORD": "x", "MLCD_SECRET_KEY": "y", "AWS_SECRET": "z"}, 1, "/h")
     assert set(found.values()).isdisjoint({"x", "y", "z"})
 
 

@@ -29,9 +29,7 @@ def postgres() -> Iterator[str]:
         data.mkdir()
         running = server.get_server(data, cleanup_mode="delete")
         address = running.get_uri(driver="psycopg")
-        _execute(
-            address, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"
-        )  # nobody kills the server
+        _execute(address, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")  # nobody kills the server
         yield address
         running.cleanup()
 

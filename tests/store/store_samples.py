@@ -21,9 +21,7 @@ CHARGES = (Charge("2 × local-2c", 60.0, 0.1), Charge("disk", 60.0, 0.2))
 
 def job(id_: str = "digits-1a2b", name: str = "digits", **facts: object) -> JobRecord:
     """A job that searches."""
-    record = JobRecord(
-        id_, Job(name, "python train.py"), JobState.SEARCHING, submitted_at=100.0, cloud="local"
-    )
+    record = JobRecord(id_, Job(name, "python train.py"), JobState.SEARCHING, submitted_at=100.0, cloud="local")
     return replace(record, **facts)  # type: ignore[arg-type]
 
 

@@ -25,9 +25,7 @@ def training(store: Store) -> Store:
     store.add_task(task(1))
     for number, record in enumerate((FIRST, SECOND), start=1):
         store.add_task(record)
-        attempt = Attempt(
-            record.id, number, DEPLOYMENT, record.intended_at, samples_before=64.0 * (number - 1)
-        )
+        attempt = Attempt(record.id, number, DEPLOYMENT, record.intended_at, samples_before=64.0 * (number - 1))
         store.put_attempt("digits-1a2b", attempt)
     return store
 
@@ -88,16 +86,12 @@ def test_a_thinned_curve_keeps_both_ends_and_the_limit(training: Store, shape: s
     assert points[0] == curve[0] or most == 1
     assert set(points) <= set(curve)
     assert list(points) == sorted(points, key=lambda point: point.seconds)
-    assert [metric.seconds for metric in training.metrics("digits-1a2b", most=most)] == [
-        p.seconds for p in points
-    ]
+    assert [metric.seconds for metric in training.metrics("digits-1a2b", most=most)] == [p.seconds for p in points]
 
 
 def test_an_even_curve_is_thinned_evenly(training: Store) -> None:
     training.add_points("digits-1a2b", FIRST.id, line(1001), ())
-    assert [point.seconds for point in training.points("digits-1a2b", most=11)] == [
-        100.0 * n for n in range(11)
-    ]
+    assert [point.seconds for point in training.points("digits-1a2b", most=11)] == [100.0 * n for n in range(11)]
 
 
 def test_a_short_curve_is_not_thinned(training: Store) -> None:
@@ -108,9 +102,7 @@ def test_a_short_curve_is_not_thinned(training: Store) -> None:
 
 def test_the_limit_holds_for_all_stretches_together(training: Store) -> None:
     for record in (FIRST, SECOND):
-        training.add_points(
-            "digits-1a2b", record.id, line(90), [MetricPoint(n, n, "loss", n) for n in range(90)]
-        )
+        training.add_points("digits-1a2b", record.id, line(90), [MetricPoint(n, n, "loss", n) for n in range(90)])
     points = training.points("digits-1a2b", most=50)
     assert len(points) == 50
     assert (points[0].seconds, points[-1].seconds) == (0.0, 189.0)

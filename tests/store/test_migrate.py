@@ -45,9 +45,7 @@ def old_url(new_url: str) -> str:
             rows = [dict(row) for row in dump.execute(f"SELECT * FROM {table.name}")]
             if rows:
                 connection.execute(insert(table), rows)
-        connection.execute(
-            text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
-        )
+        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
         connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('0004')"))
     return new_url
 

@@ -83,17 +83,13 @@ def test_the_scripts_make_the_tables_that_the_code_uses(new_url: str) -> None:
 
 def test_a_database_that_was_opened_and_never_filled_gets_its_tables(new_url: str) -> None:
     with connected(new_url) as connection:
-        connection.execute(
-            text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
-        )
+        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
     with closing(open_store(new_url)) as store:
         store.add_job(job())
         assert store.jobs() == [job()]
 
 
-def test_tables_whose_making_breaks_off_leave_nothing_behind(
-    new_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_whose_making_breaks_off_leave_nothing_behind(new_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real_stamp = command.stamp
 
     def breaks_off(*arguments: object) -> None:

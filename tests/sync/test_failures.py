@@ -214,9 +214,7 @@ def test_a_killed_store_is_reported_and_a_new_one_serves(group_name: str) -> Non
                 if iteration == 2 and group.rank == 0:
                     servers.processes[0].kill()
 
-        for error in outcomes(
-            servers.url, [0, 1], reduce_and_kill, world_size=2, name=group_name, timeout_s=30.0
-        ):
+        for error in outcomes(servers.url, [0, 1], reduce_and_kill, world_size=2, name=group_name, timeout_s=30.0):
             assert isinstance(error, StoreLost)
             assert servers.url not in str(error)  # it has the password
     with start_servers(memory_mb=128) as servers:

@@ -57,9 +57,7 @@ def test_buffers_of_many_rounds_are_summed(workers: Workers) -> None:
 
     all_results = workers(3, work)
     for iteration in range(3):
-        expected = summed_in_order(
-            [values(rank, (size,), "float32", iteration) for rank in range(3)]
-        ) / np.float32(3)
+        expected = summed_in_order([values(rank, (size,), "float32", iteration) for rank in range(3)]) / np.float32(3)
         for results in all_results:
             np.testing.assert_array_equal(results[iteration], expected)
 

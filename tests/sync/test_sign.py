@@ -26,8 +26,6 @@ def test_the_missing_ranks_are_in_the_sign(tmp_path: Path, monkeypatch: pytest.M
     assert json.loads((tmp_path / "sign.json").read_text()) == {"error": "SyncTimeout", "ranks": [1, 3]}
 
 
-def test_a_sign_that_cannot_be_written_hides_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sign_that_cannot_be_written_hides_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SIGN, str(tmp_path / "missing" / "sign.json"))
     assert StoreLost("It is gone.").message == "It is gone."

@@ -83,9 +83,7 @@ def test_a_controller_that_takes_over_goes_on_in_the_same_run(store: Store, tmp_
     assert [run.info.status for run in all_runs(uri)] == ["FAILED"]
 
 
-def test_nothing_is_opened_without_the_variable(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_opened_without_the_variable(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(runs.VARIABLE, raising=False)
     assert runs.open_runs(store, Settings(home=tmp_path), store.job(JOB), {}) is None
 

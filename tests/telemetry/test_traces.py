@@ -89,9 +89,7 @@ def test_a_controller_that_takes_over_goes_on_in_the_same_trace(store: Store) ->
     assert job.status.description == "broken"
 
 
-def test_nothing_is_opened_without_the_variables(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_opened_without_the_variables(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made, settings = store.job(JOB), Settings(home=tmp_path)
     for name in traces.VARIABLES:
         monkeypatch.delenv(name, raising=False)

@@ -64,9 +64,7 @@ class Server:
         return (self.home / "server.log").read_text()
 
     def setup_token(self) -> str:
-        return next(
-            line for line in reversed(self.log().splitlines()) if len(line) == 32 and " " not in line.strip()
-        )
+        return next(line for line in reversed(self.log().splitlines()) if len(line) == 32 and " " not in line.strip())
 
     def _await_health(self) -> None:
         for _ in range(600):

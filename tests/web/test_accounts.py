@@ -54,10 +54,7 @@ def test_the_first_account_needs_the_setup_token_and_is_an_admin(site: Site) -> 
     wanted = {"name": "eve", "password": PASSWORD}
     assert person("POST", "/setup", {**wanted, "setup_token": "wrong"}).status_code == 403
     assert person.post("/setup", {**wanted, "setup_token": "right"})["role"] == "admin"
-    assert (
-        Person(site)("POST", "/setup", {**wanted, "name": "mallory", "setup_token": "right"}).status_code
-        == 403
-    )
+    assert Person(site)("POST", "/setup", {**wanted, "name": "mallory", "setup_token": "right"}).status_code == 403
     assert site.accounts.count() == 1
 
 
@@ -81,15 +78,12 @@ def test_others_are_users_and_nobody_makes_themselves_an_admin(site: Site, admin
     assert ada.get("/me")["account"]["role"] == "user"
     assert ada("POST", "/accounts", {"name": "x", "password": PASSWORD, "role": "admin"}).status_code == 403
     assert ada("PATCH", "/accounts/ada", {"role": "admin"}).status_code == 403
-    assert admin("PATCH", f"/accounts/{ADMIN}", {"role": "user"}).status_code == 400, (
-        "the last admin stays one"
-    )
+    assert admin("PATCH", f"/accounts/{ADMIN}", {"role": "user"}).status_code == 400, "the last admin stays one"
 
 
 def test_wrong_names_and_wrong_passwords_are_told_apart_by_nobody(site: Site, admin: Person) -> None:
     answers = [
-        Person(site)("POST", "/session", {"name": name, "password": "not this one"})
-        for name in (ADMIN, "nobody")
+        Person(site)("POST", "/session", {"name": name, "password": "not this one"}) for name in (ADMIN, "nobody")
     ]
     assert [answer.status_code for answer in answers] == [403, 403]
     assert answers[0].json() == answers[1].json()
@@ -239,9 +233,7 @@ def test_what_is_done_is_in_the_audit_log_which_admins_read_in_pages(site: Site,
     assert {"setup", "account made", "token made", "sign-in"} <= {entry["action"] for entry in rest}
 
 
-def test_a_stored_secret_is_never_read_back_and_reaches_the_job_that_names_it(
-    site: Site, admin: Person
-) -> None:
+def test_a_stored_secret_is_never_read_back_and_reaches_the_job_that_names_it(site: Site, admin: Person) -> None:
     ada, bob = hire(site, admin, "ada"), hire(site, admin, "bob")
     assert ada("PUT", "/secrets/KEY", {"value": "s3cret"}).status_code == 204
     assert [item["name"] for item in ada.get("/secrets")["items"]] == ["KEY"]

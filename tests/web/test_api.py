@@ -97,9 +97,7 @@ def test_a_workdir_may_be_a_folder_of_the_upload(me: Person, site: Site) -> None
     assert workdir.is_relative_to(site.client.settings.home / "uploads")
 
 
-@pytest.mark.parametrize(
-    "source", ["/etc/passwd", "../x", "upload:../../etc", "upload:" + "0" * 64, "secret.key"]
-)
+@pytest.mark.parametrize("source", ["/etc/passwd", "../x", "upload:../../etc", "upload:" + "0" * 64, "secret.key"])
 def test_mounted_files_are_uploads(me: Person, source: str) -> None:
     answer = me("POST", "/jobs", {"job": {**JOB, "file_mounts": {"x": source}}})
     assert answer.status_code in (400, 404, 422), answer.text
@@ -180,14 +178,7 @@ def told(me: Person, site: Site) -> str:
     for number in range(30):
         site.client.store.add_event(job_id, float(number), "decision", f"event {number + 1}")
     site.client.store.add_task(task(1, job_id, TaskKind.TRAINING))
-    log = (
-        site.client.settings.jobs
-        / job_id
-        / "tasks"
-        / task(1, job_id, TaskKind.TRAINING).id
-        / "logs"
-        / "node-0.log"
-    )
+    log = site.client.settings.jobs / job_id / "tasks" / task(1, job_id, TaskKind.TRAINING).id / "logs" / "node-0.log"
     log.parent.mkdir(parents=True)
     log.write_text("".join(f"line {number} {'x' * 100}\n" for number in range(4000)) + "the end")
     site.client.store.end_task(task(1, job_id, TaskKind.TRAINING).id, 5.0)

@@ -30,9 +30,7 @@ def zipped(*entries: tuple[str, str], mode: int = 0o100644, deflate: bool = Fals
     return stream.getvalue()
 
 
-def tarred(
-    name: str, kind: bytes = tarfile.REGTYPE, target: str = "", content: bytes = b"x", how: str = "w"
-) -> bytes:
+def tarred(name: str, kind: bytes = tarfile.REGTYPE, target: str = "", content: bytes = b"x", how: str = "w") -> bytes:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode=how) as archive:
         info = tarfile.TarInfo(name)
@@ -132,9 +130,7 @@ def test_a_packed_file_that_is_no_tar_is_kept_as_it_is(tmp_path: Path) -> None:
     assert (put(tmp_path, content, "rows.csv.gz") / "rows.csv.gz").read_bytes() == content
 
 
-def test_what_packs_too_well_is_refused_whatever_the_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_packs_too_well_is_refused_whatever_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "BOMB_BYTES", 10**5)
     with pytest.raises(UserError, match="more than this server takes"):
         put(tmp_path, zipped(("zeros", "0" * 5_000_000), deflate=True), most=10**12)
@@ -147,14 +143,10 @@ def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (tmp_path / name).mkdir()
         with pytest.raises(UserError, match="more than 3 files"):
             put(tmp_path / name, content, name)
-        assert not list((tmp_path / name / "out" / "content").iterdir()), (
-            "nothing is written before all are counted"
-        )
+        assert not list((tmp_path / name / "out" / "content").iterdir()), "nothing is written before all are counted"
 
 
-def test_a_zip_of_millions_of_entries_is_not_read_into_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_zip_of_millions_of_entries_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory that claims one entry and holds many; ZipFile would read them all."""
     honest = zipped(*[(f"f{n}", "x") for n in range(2000)])
     end = honest.rindex(b"PK\5\6")
@@ -212,9 +204,7 @@ def test_what_has_no_directory_has_no_entries(tmp_path: Path, content: bytes) ->
     assert count_entries(tmp_path / "x.zip", 10) == 0
 
 
-@pytest.mark.parametrize(
-    "method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
-)
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_a_damaged_zip_is_refused_in_plain_words(tmp_path: Path, method: int) -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", method) as archive:

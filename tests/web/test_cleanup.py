@@ -118,9 +118,7 @@ def test_content_that_nobody_knows_of_goes_too(site: Site, me: Person) -> None:
     assert not _place(site, upload).exists()
 
 
-def test_an_unfinished_upload_goes_once_nothing_arrives_any_more(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unfinished_upload_goes_once_nothing_arrives_any_more(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     incoming = site.client.settings.home / "uploads" / "incoming"
     for name in ("left", "slow"):
         (incoming / name).mkdir(parents=True)

@@ -87,18 +87,13 @@ def ada(site: Site, admin: Person) -> Person:
 def test_no_user_has_the_server_connect_to_an_address_of_theirs(
     site: Site, admin: Person, ada: Person, trap: Trap
 ) -> None:
-    site.client.settings = replace(
-        site.client.settings, clouds=(RaySettings(address="ray://elsewhere.example:10001"),)
-    )
+    site.client.settings = replace(site.client.settings, clouds=(RaySettings(address="ray://elsewhere.example:10001"),))
     eve = hire(site, admin, "eve", role="viewer")
     options = {"address": trap.address}
     for person in (ada, eve):
         asked = {"cloud": "ray", "options": options}
         assert person("POST", "/offers", asked).status_code == 403
-        assert (
-            person("GET", "/offers", params={"cloud": "local", "options": json.dumps(options)}).status_code
-            == 403
-        )
+        assert person("GET", "/offers", params={"cloud": "local", "options": json.dumps(options)}).status_code == 403
     for path in ("/check", "/jobs"):
         answer = ada("POST", path, {"job": JOB, "cloud": "ray", "cloud_options": options})
         assert answer.status_code == 403
@@ -166,9 +161,7 @@ def test_a_job_of_before_is_stopped_but_not_resumed_on_the_server_itself(site: S
 
 
 def test_a_job_of_before_does_not_go_on_with_options_of_a_user(site: Site, ada: Person, trap: Trap) -> None:
-    site.client.settings = replace(
-        site.client.settings, clouds=(RaySettings(address="ray://elsewhere.example:10001"),)
-    )
+    site.client.settings = replace(site.client.settings, clouds=(RaySettings(address="ray://elsewhere.example:10001"),))
     made = record(JobState.PAUSED, owner="ada")
     options = {"address": f"ray://{trap.address}"}
     site.client.store.add_job(replace(made, id="old", cloud="ray", cloud_options=options))
@@ -191,9 +184,7 @@ def test_a_server_takes_over_only_what_its_owner_may_run_now(
     site: Site, ada: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
-    monkeypatch.setattr(
-        "mlcd.api.client.start_controller", lambda _settings, _store, job_id: started.append(job_id)
-    )
+    monkeypatch.setattr("mlcd.api.client.start_controller", lambda _settings, _store, job_id: started.append(job_id))
     made = record(JobState.SEARCHING, started=True)
     for owner, cloud, options in (
         ("admin", "local", {}),

@@ -51,9 +51,7 @@ def job(tmp_path: Path) -> dict[str, Any]:
     }
 
 
-def test_a_training_goes_on_without_the_server_and_is_found_again(
-    server: Server, job: dict[str, Any]
-) -> None:
+def test_a_training_goes_on_without_the_server_and_is_found_again(server: Server, job: dict[str, Any]) -> None:
     client = RemoteClient(server.url)
     job_id = client.submit(client.load(job))
     client.confirm(job_id)
@@ -73,9 +71,7 @@ def test_a_training_goes_on_without_the_server_and_is_found_again(
     assert [event.number for event in events] == list(range(1, len(events) + 1))
 
 
-def test_a_job_whose_controller_died_with_the_server_is_taken_over(
-    server: Server, job: dict[str, Any]
-) -> None:
+def test_a_job_whose_controller_died_with_the_server_is_taken_over(server: Server, job: dict[str, Any]) -> None:
     client = RemoteClient(server.url)
     job_id = client.submit(client.load(job))
     client.confirm(job_id)
@@ -131,9 +127,7 @@ def test_an_upload_cut_off_leaves_nothing_and_can_be_sent_again(server: Server) 
     assert [item["name"] for item in client.connection.get("/uploads")["items"]].count("cut.zip") == 1
 
 
-def test_a_server_told_to_end_sends_readers_home_and_ends_in_order(
-    server: Server, job: dict[str, Any]
-) -> None:
+def test_a_server_told_to_end_sends_readers_home_and_ends_in_order(server: Server, job: dict[str, Any]) -> None:
     client = RemoteClient(server.url)
     job_id = client.submit(client.load({**job, "name": "followed"}))
     seen: list[bytes] = []

@@ -90,17 +90,13 @@ def test_a_token_for_another_occasion_is_refused(
     assert issuer.sign_in(Person(site)).status_code == 403
 
 
-def test_a_token_signed_by_someone_else_is_refused(
-    site: Site, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_signed_by_someone_else_is_refused(site: Site, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     set_up(site)
     monkeypatch.setattr(issuer, "signing_key", RSAKey.generate_key(2048, {"kid": "1"}))
     assert issuer.sign_in(Person(site)).status_code == 403
 
 
-def test_a_token_by_another_algorithm_is_refused(
-    site: Site, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_by_another_algorithm_is_refused(site: Site, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above all one that anybody can sign who knows the client secret or the public key."""
     set_up(site)
     monkeypatch.setattr(issuer, "algorithm", "RS512")
@@ -132,9 +128,7 @@ def test_coming_back_without_having_left_is_refused(site: Site, issuer: Issuer) 
     assert Person(site)("GET", "/sso/callback", params=back).status_code == 403
 
 
-def test_only_addresses_of_the_domain_come_in(
-    issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_addresses_of_the_domain_come_in(issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     provider = Oidc(issuer.url, "mlcd", domains=("red.example",))
     site = open_test_site(tmp_path / "home", oidc=provider, public_url="http://testserver")
     set_up(site)

@@ -30,13 +30,9 @@ PAGE = {"Accept": "text/html"}
 
 def test_a_job_s_line_has_its_whole_message_and_where_it_trains() -> None:
     why = "No deployment can keep the budget: " + "word " * 60 + "end."
-    line = JobLine(
-        1, "j-1", "j", JobState.FAILED, "", "local", "auto", 0.0, 1.0, None, None, 0.1, True, why, 106
-    )
+    line = JobLine(1, "j-1", "j", JobState.FAILED, "", "local", "auto", 0.0, 1.0, None, None, 0.1, True, why, 106)
     chosen = replace(line, deployment="4 × p3.2xlarge, batch 256")
-    searching, planned = (
-        part("parts/job_rows.html", found=Page([one]), show_owner=False) for one in (line, chosen)
-    )
+    searching, planned = (part("parts/job_rows.html", found=Page([one]), show_owner=False) for one in (line, chosen))
     assert f">{why}</span>" in searching
     assert "local · auto" in searching
     assert "4 × p3.2xlarge, batch 256" in planned

@@ -45,9 +45,7 @@ def told(site: Site, ada: Person) -> str:
         archive.writestr("code/train.py", "")
     upload = ada.post("/uploads", content=packed.getvalue(), params={"name": "code.zip"})["upload"]["id"]
     job_id = str(ada.post("/jobs", {"job": JOB, "code": upload})["id"])
-    site.client.store.add_event(
-        job_id, 1.0, "warning", f"The model cannot be copied to {home}/jobs/{job_id}/model: no"
-    )
+    site.client.store.add_event(job_id, 1.0, "warning", f"The model cannot be copied to {home}/jobs/{job_id}/model: no")
     site.client.store.change_job(
         job_id, state=JobState.FAILED, error=f"no space on {home}", ended_at=2.0, exit_code=100
     )

@@ -81,10 +81,7 @@ def test_another_persons_model_is_not_found_by_any_verb(team: Team) -> None:
         theirs = team.bob(method, "/models/double/predict", body)
         nobodys = team.bob(method, "/models/nothing/predict", body)
         assert theirs.status_code == nobodys.status_code == 404
-        assert (
-            theirs.json()["error"]["message"].replace("double", "nothing")
-            == (nobodys.json()["error"]["message"])
-        )
+        assert theirs.json()["error"]["message"].replace("double", "nothing") == (nobodys.json()["error"]["message"])
 
 
 def test_who_is_not_signed_in_is_sent_away(team: Team) -> None:

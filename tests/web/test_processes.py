@@ -43,9 +43,7 @@ def test_workers_share_sessions_keys_and_budgets(server: Server, postgres: str) 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(submit, range(24)))
     assert {status for status, _ in answers} == {201}
-    assert len({job_id for _, job_id in answers}) == 4, (
-        "the same key, the same job, whichever process answers"
-    )
+    assert len({job_id for _, job_id in answers}) == 4, "the same key, the same job, whichever process answers"
     assert len(_get(server, "/jobs", token)["items"]) == 4
     with closing(open_store(postgres)) as store:
         kept = store.accounts.password("admin")

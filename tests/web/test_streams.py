@@ -49,9 +49,7 @@ async def many_readers(count: int = 1000) -> tuple[Growing, list[list[int]]]:
 def test_a_thousand_readers_all_get_everything_once_and_in_order() -> None:
     source, read = asyncio.run(many_readers())
     assert all(seen == list(range(n % 8 + 1, 9)) for n, seen in enumerate(read))
-    assert len(source.asked) < 1000 + 100, (
-        "each reader asks once for what it missed; then one poller asks for all"
-    )
+    assert len(source.asked) < 1000 + 100, "each reader asks once for what it missed; then one poller asks for all"
 
 
 def test_a_reader_who_lags_is_given_what_is_no_longer_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,16 +155,13 @@ def test_an_account_does_not_send_many_at_once(tmp_path: Path) -> None:
         all_sent = asyncio.Event()
         names = [f"{number}.bin" for number in range(uploads.MOST_AT_ONCE)]
         sent = [
-            asyncio.create_task(kept.receive(ada, name, parts(b"x", until=all_sent), lambda _: None))
-            for name in names
+            asyncio.create_task(kept.receive(ada, name, parts(b"x", until=all_sent), lambda _: None)) for name in names
         ]
         while len(list(tmp_path.glob("incoming/*/sent"))) < len(sent):
             await asyncio.sleep(0.01)
         with pytest.raises(TooManyRequestsError):
             await kept.receive(ada, "more", parts(b"x"), lambda _: None)
-        await kept.receive(
-            uploads.Sender("bob", ids=list, most_bytes=10**6), "b", parts(b"x"), lambda _: None
-        )
+        await kept.receive(uploads.Sender("bob", ids=list, most_bytes=10**6), "b", parts(b"x"), lambda _: None)
         all_sent.set()
         await asyncio.gather(*sent)
         await kept.receive(ada, "more", parts(b"x"), lambda _: None)
@@ -191,16 +188,12 @@ def send_form(person: Person, content: bytes, announced: bool = True) -> Respons
     """As a browser sends a form; without its length, as a stream in pieces."""
     form = Request("POST", "http://x", files={"file": ("a.bin", content)})
     body = form.read()
-    sent = (
-        body if announced else iter([body[place : place + 50_000] for place in range(0, len(body), 50_000)])
-    )
+    sent = body if announced else iter([body[place : place + 50_000] for place in range(0, len(body), 50_000)])
     return person("POST", "/uploads", content=sent, headers={"Content-Type": form.headers["content-type"]})
 
 
 @pytest.mark.parametrize("announced", [True, False])
-def test_a_form_beyond_the_quota_is_not_even_put_aside(
-    team: Team, put_aside: list[int], announced: bool
-) -> None:
+def test_a_form_beyond_the_quota_is_not_even_put_aside(team: Team, put_aside: list[int], announced: bool) -> None:
     for number in range(10):
         send(team.ada, bytes([number]) * 30_000, f"{number}.bin")
     assert send_form(team.ada, b"x" * 20_000, announced).status_code == 201
@@ -226,16 +219,12 @@ def test_a_form_is_one_of_the_few_uploads_at_once(team: Team, put_aside: list[in
 
 
 @pytest.mark.parametrize("where", ["sync", "unpack"])
-def test_a_full_disk_is_told_and_nothing_stays(
-    team: Team, where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_told_and_nothing_stays(team: Team, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_room(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(team.folder / "incoming" / "x"))
 
     with monkeypatch.context() as patched:
-        patched.setattr(
-            *((uploads, "_sync", no_room) if where == "sync" else (archives, "write_entry", no_room))
-        )
+        patched.setattr(*((uploads, "_sync", no_room) if where == "sync" else (archives, "write_entry", no_room)))
         answer = team.ada("POST", "/uploads", content=zeros(10), params={"name": "code.zip"})
     assert answer.status_code == 507
     assert "The server's disk is full" in answer.json()["error"]["message"]

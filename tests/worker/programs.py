@@ -16,9 +16,7 @@ from mlcd.worker import write_bundle
 PATIENCE_S = 500.0  # on a busy computer a training gets a small part of a core; a test as a whole has 600 s
 
 
-def start(
-    program: str, folder: Path, python: str = sys.executable, **variables: object
-) -> subprocess.Popen[str]:
+def start(program: str, folder: Path, python: str = sys.executable, **variables: object) -> subprocess.Popen[str]:
     """Start a program inside mlcd; its progress and checkpoints go to sub-folders of the folder."""
     bundle = write_bundle(folder / "bundle")
     file = folder / "program.py"

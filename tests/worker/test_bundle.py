@@ -33,9 +33,7 @@ def test_every_module_is_in_the_package_of_functions() -> None:
 def test_every_module_of_the_package_is_in_the_bundle(package: str, tmp_path: Path) -> None:
     write_bundle(tmp_path)
     source = Path(mlcd.__file__).parent
-    bundled = {
-        path.relative_to(tmp_path / "lib/mlcd") for path in (tmp_path / "lib/mlcd" / package).rglob("*.py")
-    }
+    bundled = {path.relative_to(tmp_path / "lib/mlcd") for path in (tmp_path / "lib/mlcd" / package).rglob("*.py")}
     assert bundled == {path.relative_to(source) for path in (source / package).rglob("*.py")}
 
 
@@ -46,9 +44,7 @@ import sys; sys.path.insert(0, {str(tmp_path / "lib")!r})
 import mlcd
 print(sum(len(batch) for batch in mlcd.steps([[1, 2], [3]])), mlcd.last_checkpoint(), mlcd.stopping())
 """
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "3 None False\n"
 
 

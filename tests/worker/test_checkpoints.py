@@ -68,9 +68,7 @@ def test_pruning_keeps_the_newest_complete_ones_and_removes_what_was_half_made(t
     assert sorted(tmp_path.iterdir()) == [under_way, *kept]
 
 
-def test_the_context_commits_samples_of_all_ranks_with_the_batch_at_hand(
-    inside: Inside, tmp_path: Path
-) -> None:
+def test_the_context_commits_samples_of_all_ranks_with_the_batch_at_hand(inside: Inside, tmp_path: Path) -> None:
     inside(WORLD_SIZE=2, MLCD_SAMPLES_BEFORE=100)
     for number, _ in enumerate(mlcd.steps([["a", "b", "c"]] * 5)):
         if number == 1:
@@ -118,9 +116,7 @@ def test_a_program_that_counts_from_zero_again_is_counted_beyond_what_it_had_don
 
 
 @pytest.mark.parametrize("first", [205, 195])  # what it saved may be a little more or less than mlcd knows of
-def test_a_program_that_saves_by_itself_and_counts_on_is_not_counted_twice(
-    inside: Inside, first: int
-) -> None:
+def test_a_program_that_saves_by_itself_and_counts_on_is_not_counted_twice(inside: Inside, first: int) -> None:
     session = inside(MLCD_SAMPLES_BEFORE=400, WORLD_SIZE=2, RANK=0, MLCD_WORK_SAMPLES=1000)
     mlcd.report(samples=first)
     mlcd.report(samples=300)
@@ -146,9 +142,7 @@ def test_where_the_whole_disk_is_full_the_checkpoint_goes_to_memory(
         return real(prefix=prefix, dir=dir)
 
     monkeypatch.setattr(tempfile, "mkdtemp", full)
-    monkeypatch.setattr(
-        checkpoints, "begin", lambda _root: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full"))
-    )
+    monkeypatch.setattr(checkpoints, "begin", lambda _root: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
     with mlcd.checkpoint() as folder:
         (folder / "state").write_text("x")
     assert mlcd.last_checkpoint() is None
@@ -186,9 +180,7 @@ def test_old_checkpoints_go_when_the_cloud_says_how_many_to_keep(inside: Inside,
     assert [one.sequence for one in complete_checkpoints(tmp_path / "checkpoints")] == [4, 3]
 
 
-def test_a_folder_that_cannot_be_written_to_does_not_stop_the_training(
-    inside: Inside, tmp_path: Path
-) -> None:
+def test_a_folder_that_cannot_be_written_to_does_not_stop_the_training(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "checkpoints").write_text("a file is in the way")
     inside()
     with mlcd.checkpoint() as folder:

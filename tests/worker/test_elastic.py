@@ -15,9 +15,7 @@ def train(size: int, attempts: list[tuple[int, int, int]], shuffle: bool = True)
     """The samples seen, in order, by a training that is stopped and goes on with other ranks and batch sizes."""
     seen: list[int] = []
     for world_size, local_batch, steps in attempts:
-        samplers = [
-            ElasticSampler(size, 3, shuffle, rank=r, world_size=world_size) for r in range(world_size)
-        ]
+        samplers = [ElasticSampler(size, 3, shuffle, rank=r, world_size=world_size) for r in range(world_size)]
         for sampler in samplers:
             sampler.load_state_dict({"samples_seen": len(seen)})
         taken = [take(sampler, local_batch * steps) for sampler in samplers]
@@ -48,18 +46,14 @@ def test_no_sample_is_lost_or_seen_twice_within_an_epoch(
 
 @settings(deadline=None)
 @given(st.integers(1, 40), st.lists(ATTEMPT, max_size=8))
-def test_the_order_depends_on_neither_ranks_nor_batch_size(
-    size: int, attempts: list[tuple[int, int, int]]
-) -> None:
+def test_the_order_depends_on_neither_ranks_nor_batch_size(size: int, attempts: list[tuple[int, int, int]]) -> None:
     seen = train(size, attempts)
     assert seen == train(size, [(1, 1, len(seen))])
 
 
 @settings(deadline=None)
 @given(st.integers(1, 60), st.sampled_from([1, 2, 3, 4, 6, 12]), st.integers(0, 100))
-def test_with_a_batch_size_every_batch_is_full_and_the_length_is_true(
-    size: int, world_size: int, seen: int
-) -> None:
+def test_with_a_batch_size_every_batch_is_full_and_the_length_is_true(size: int, world_size: int, seen: int) -> None:
     sampler = ElasticSampler(size, batch_size=12, rank=world_size - 1, world_size=world_size)
     sampler.load_state_dict({"samples_seen": seen})
     length = len(sampler)

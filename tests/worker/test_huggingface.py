@@ -33,9 +33,7 @@ def trainer(folder: Path, step: int) -> tuple[Any, Any, Any]:
     return args, state, SimpleNamespace(should_save=False, should_training_stop=False)
 
 
-def test_steps_count_from_where_a_resumed_trainer_began(
-    inside: Inside, tmp_path: Path, callback: Any
-) -> None:
+def test_steps_count_from_where_a_resumed_trainer_began(inside: Inside, tmp_path: Path, callback: Any) -> None:
     session = inside()
     args, state, control = trainer(tmp_path, step=100)
     callback.on_train_begin(args, state, control)
@@ -46,9 +44,7 @@ def test_steps_count_from_where_a_resumed_trainer_began(
     assert not control.should_training_stop
 
 
-def test_the_trainer_saves_and_stops_when_the_work_is_done(
-    inside: Inside, tmp_path: Path, callback: Any
-) -> None:
+def test_the_trainer_saves_and_stops_when_the_work_is_done(inside: Inside, tmp_path: Path, callback: Any) -> None:
     inside(MLCD_WORK_SAMPLES=8)
     args, state, control = trainer(tmp_path, step=0)
     callback.on_train_begin(args, state, control)

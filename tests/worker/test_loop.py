@@ -11,9 +11,7 @@ from worker.sessions import Inside, lines
 LOADER = [np.zeros((4, 2)) for _ in range(10)]
 
 
-def test_outside_mlcd_all_batches_come_and_nothing_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outside_mlcd_all_batches_come_and_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mlcd.worker.session._session", None)
     assert len(list(mlcd.steps(LOADER))) == 10
@@ -85,9 +83,7 @@ def _fail_in_the_body() -> None:
         raise KeyError
 
 
-def test_a_broken_session_does_not_reach_the_training(
-    inside: Inside, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_session_does_not_reach_the_training(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
     session = inside()
     with monkeypatch.context() as damage:
         damage.setattr(session, "stop", None)

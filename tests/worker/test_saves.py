@@ -12,12 +12,7 @@ from worker.sessions import lines
 
 def notes(folder: Path) -> dict[float, float]:
     """What was noted of the program's saves: the time of the file's change, and the samples of the job."""
-    return {
-        at: samples
-        for line in lines(folder / "progress")
-        for at, samples in [line.get("saved", (0, 0))]
-        if at
-    }
+    return {at: samples for line in lines(folder / "progress") for at, samples in [line.get("saved", (0, 0))] if at}
 
 
 def said(output: str) -> dict[float, float]:

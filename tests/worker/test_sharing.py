@@ -67,11 +67,7 @@ def test_what_a_library_reads_is_not_the_programs_doing(tmp_path: Path) -> None:
     library = tmp_path / "site-packages"
     library.mkdir()
     (library / "reads.py").write_text("import os\nrank = os.environ.get('RANK')\n")
-    finish(
-        start(
-            f"import sys\nsys.path.insert(0, {str(library)!r})\nimport reads" + TRAINS, tmp_path, WORLD_SIZE=2
-        )
-    )
+    finish(start(f"import sys\nsys.path.insert(0, {str(library)!r})\nimport reads" + TRAINS, tmp_path, WORLD_SIZE=2))
     assert says_alone(tmp_path)
 
 

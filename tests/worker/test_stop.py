@@ -58,9 +58,7 @@ def test_ranks_end_at_the_same_step_when_one_is_told_to_stop(tmp_path: Path) -> 
 def test_ranks_end_at_the_same_step_when_only_the_first_sees_the_target(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     what = "mlcd.report(acc=1.0) if dist.get_rank() == 0 else None"
-    first, second = run_two_ranks(
-        tmp_path, what, MLCD_TARGET='{"metric": "acc", "value": 1.0, "direction": "up"}'
-    )
+    first, second = run_two_ranks(tmp_path, what, MLCD_TARGET='{"metric": "acc", "value": 1.0, "direction": "up"}')
     assert first == second
 
 

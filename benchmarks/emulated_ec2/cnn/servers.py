@@ -66,9 +66,7 @@ def work() -> None:
     draw = np.random.default_rng(RANK)
     for step in count(1):
         rows = draw.integers(0, 1437, SHARE)
-        gradient = np.sum(
-            [flat(differentiate(weights, images[few], labels[few])) for few in bites(rows)], axis=0
-        )
+        gradient = np.sum([flat(differentiate(weights, images[few], labels[few])) for few in bites(rows)], axis=0)
         before = flat(weights)
         descend(weights, (before - exchange(servers, gradient)) / RATE)
         mlcd.report(step=step, samples=step * SHARE)
@@ -83,9 +81,7 @@ def exchange(servers: list[socket.socket], gradient: np.ndarray) -> np.ndarray:
     shares = parts(gradient)
     for server, share in zip(servers, shares, strict=True):
         server.sendall(share.tobytes())
-    return np.concatenate(
-        [receive(server, len(share)) for server, share in zip(servers, shares, strict=True)]
-    )
+    return np.concatenate([receive(server, len(share)) for server, share in zip(servers, shares, strict=True)])
 
 
 def reach(host: str, port: int) -> socket.socket:

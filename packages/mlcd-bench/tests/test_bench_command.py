@@ -28,9 +28,7 @@ def trace(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_the_table_shows_every_scenario_and_a_conclusion(
-    trace: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_shows_every_scenario_and_a_conclusion(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", trace, "--strategies", "random:k=2,exhaustive", "--seeds", "1", "--jobs", "1"]) == 0
     shown = capsys.readouterr().out
     for words in ("fastest, no limit", "before a deadline", "within a budget", "random:k=2", "exhaustive"):

@@ -33,9 +33,7 @@ def test_a_row_gives_shares_of_what_went_wrong() -> None:
 
 
 def test_strategies_scenarios_and_sizes_have_rows_of_their_own() -> None:
-    rows = summarize(
-        [episode(), episode(strategy="b"), episode(scenario="deadline"), episode(hours=6.0), episode()]
-    )
+    rows = summarize([episode(), episode(strategy="b"), episode(scenario="deadline"), episode(hours=6.0), episode()])
     assert len(rows) == 4
 
 

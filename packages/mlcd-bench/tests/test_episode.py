@@ -43,9 +43,7 @@ def test_the_ratio_counts_dollars_under_a_deadline() -> None:
 
 def test_a_total_past_the_limit_is_broken_whatever_the_training_alone_would_take() -> None:
     tries = (one(SLOW, 1),) * 1 + (one(SLOW, 4), one(FAST, 1), one(FAST, 2), one(FAST, 4))
-    episode = run_episode(
-        problem(Scenario.DEADLINE, slack=1.5), "script", Script(tries, one(FAST, 1)), 0, EXACT
-    )
+    episode = run_episode(problem(Scenario.DEADLINE, slack=1.5), "script", Script(tries, one(FAST, 1)), 0, EXACT)
     assert episode.total_hours > 1.5
     assert episode.broken
 

@@ -60,9 +60,7 @@ def findings_of() -> Callable[[str], dict[str, Finding]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "claim"), list(every_claim()))
-def test_the_papers_claim_holds(
-    findings_of: Callable[[str], dict[str, Finding]], name: str, claim: str
-) -> None:
+def test_the_papers_claim_holds(findings_of: Callable[[str], dict[str, Finding]], name: str, claim: str) -> None:
     finding = findings_of(name)[claim]
     assert finding.holds, f"{finding.claim}: {finding.ours}; the paper: {finding.paper}"
 

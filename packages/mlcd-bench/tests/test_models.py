@@ -41,9 +41,7 @@ def write_jobs(folder: Path, scales: dict[str, float]) -> None:
         for one in placements(limit=10**6):
             samples = 1e6 * (1 + one.batch / 5000)
             rate = one.batch / (scale * LAW.step_seconds(one))
-            trace.append(
-                (name, one.instance, one.nodes, one.batch, rate, samples, 1.0, "ok", one.devices_per_node)
-            )
+            trace.append((name, one.instance, one.nodes, one.batch, rate, samples, 1.0, "ok", one.devices_per_node))
         noise += [(name, batch, 0, 1e6 * (1 + batch / 5000), 100) for batch in (256, 512, 1024, 2048, 4096)]
     write(folder / "any.csv", TRACE, trace)
     write(folder / "other.csv", NOISE, noise)
@@ -73,10 +71,7 @@ def test_a_job_alone_still_has_every_mode(tmp_path: Path) -> None:
 def test_step_times_stand_in_for_a_trace(tmp_path: Path) -> None:
     write_jobs(tmp_path, {"one": 1.0})
     (tmp_path / "any.csv").unlink()
-    rows = [
-        ("one", "t4", n.nodes, n.devices, int(n.local_batch), LAW.step_seconds(n))
-        for n in placements(limit=10**6)
-    ]
+    rows = [("one", "t4", n.nodes, n.devices, int(n.local_batch), LAW.step_seconds(n)) for n in placements(limit=10**6)]
     write(
         tmp_path / "steps.csv",
         STEPS,
@@ -111,9 +106,7 @@ def test_the_same_seed_gives_the_same_figures(tmp_path: Path) -> None:
     assert means(tmp_path) == means(tmp_path)
 
 
-def test_recorded_jobs_keep_the_promised_errors(
-    shared_traces: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_recorded_jobs_keep_the_promised_errors(shared_traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "models", str(shared_traces), "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert set(data["full"]["by_workload"]) == {"bert", "cifar10", "ncf"}

@@ -47,9 +47,7 @@ def test_every_limit_of_the_smlt_paper_can_be_kept(name: str) -> None:
 
 
 def test_functions_scale_out_to_a_peak_and_synchronise_best_by_shards() -> None:
-    ours, siren = (
-        functions_case(replace(BERT_SMALL, exchange=way)).speeds for way in ("hierarchical", "objects")
-    )
+    ours, siren = (functions_case(replace(BERT_SMALL, exchange=way)).speeds for way in ("hierarchical", "objects"))
     sizes = [speed for each, speed in ours.items() if each.offer.instance.name == "fn-10240mb"]
     peak = sizes.index(max(sizes))
     assert 0 < peak < len(sizes) - 1

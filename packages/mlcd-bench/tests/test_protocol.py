@@ -46,9 +46,7 @@ def test_the_oracle_takes_the_fastest_that_keeps_the_budget() -> None:
 
 def test_batch_sizes_together_keep_their_shares_of_the_work() -> None:
     truth = ((one(SLOW, 1, 32), 10.0), (one(SLOW, 1, 64), 15.0))
-    problem = set_problem(
-        Case("t", "w", "all", truth, ((32, 100.0), (64, 300.0))), Scenario.FASTEST, 1.0, 2.0
-    )
+    problem = set_problem(Case("t", "w", "all", truth, ((32, 100.0), (64, 300.0))), Scenario.FASTEST, 1.0, 2.0)
     assert problem is not None
     assert problem.oracle == one(SLOW, 1, 32)  # 64 is faster but needs three times the samples
     assert problem.study(0, Rules()).samples_at == pytest.approx({32: 36000.0, 64: 108000.0})

@@ -66,14 +66,9 @@ def test_placement_groups_come_and_go(ec2: EmulatedEc2) -> None:
     tags = [{"ResourceType": "placement-group", "Tags": [{"Key": "job", "Value": "a"}]}]
     client.create_placement_group(GroupName="g1", Strategy="cluster", TagSpecifications=tags)
     assert refusal(client.create_placement_group, GroupName="g1") == "InvalidPlacementGroup.Duplicate"
-    (group,) = client.describe_placement_groups(Filters=[{"Name": "tag:job", "Values": ["a"]}])[
-        "PlacementGroups"
-    ]
+    (group,) = client.describe_placement_groups(Filters=[{"Name": "tag:job", "Values": ["a"]}])["PlacementGroups"]
     assert (group["GroupName"], group["Strategy"], group["State"]) == ("g1", "cluster", "available")
-    assert (
-        client.describe_placement_groups(Filters=[{"Name": "tag:job", "Values": ["b"]}])["PlacementGroups"]
-        == []
-    )
+    assert client.describe_placement_groups(Filters=[{"Name": "tag:job", "Values": ["b"]}])["PlacementGroups"] == []
     client.delete_placement_group(GroupName="g1")
     assert refusal(client.delete_placement_group, GroupName="g1") == "InvalidPlacementGroup.Unknown"
     assert refusal(run, ec2=ec2, Placement={"GroupName": "g1"}) == "InvalidPlacementGroup.Unknown"
@@ -99,9 +94,7 @@ def test_the_quota_is_kept(ec2: EmulatedEc2) -> None:
 
 def test_a_type_or_a_zone_is_sold_out(ec2: EmulatedEc2) -> None:
     ec2.fault("no-capacity", "c5.large/us-east-1a")
-    assert (
-        refusal(run, ec2=ec2, Placement={"AvailabilityZone": "us-east-1a"}) == "InsufficientInstanceCapacity"
-    )
+    assert refusal(run, ec2=ec2, Placement={"AvailabilityZone": "us-east-1a"}) == "InsufficientInstanceCapacity"
     (made,) = run(ec2)["Instances"]
     assert made["Placement"]["AvailabilityZone"] == "us-east-1b", "EC2 chooses a zone that has some"
     ec2.fault("no-capacity", "c5.large")
@@ -183,9 +176,7 @@ def test_the_price_list_has_the_type(ec2: EmulatedEc2) -> None:
 def test_the_price_list_is_read_page_by_page(ec2: EmulatedEc2) -> None:
     pages = ec2.boto("pricing").get_paginator("get_products").paginate(ServiceCode="AmazonEC2", MaxResults=50)
     kinds = [
-        json.loads(each)["product"]["attributes"].get("instanceType")
-        for page in pages
-        for each in page["PriceList"]
+        json.loads(each)["product"]["attributes"].get("instanceType") for page in pages for each in page["PriceList"]
     ]
     assert len(kinds) == len(set(kinds) - {None}) + 2, "two kinds of disk among the types"
 
@@ -209,9 +200,7 @@ def test_spot_prices_have_a_history(ec2: EmulatedEc2) -> None:
 
 def test_images_are_found_by_name_and_by_parameter(ec2: EmulatedEc2) -> None:
     name = "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-*"
-    images = ec2.boto("ec2").describe_images(
-        Owners=["099720109477"], Filters=[{"Name": "name", "Values": [name]}]
-    )
+    images = ec2.boto("ec2").describe_images(Owners=["099720109477"], Filters=[{"Name": "name", "Values": [name]}])
     assert [image["ImageId"] for image in images["Images"]] == [ec2.image]
     parameter = "/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id"
     assert ec2.boto("ssm").get_parameter(Name=parameter)["Parameter"]["Value"] == ec2.image

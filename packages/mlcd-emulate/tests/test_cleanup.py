@@ -61,9 +61,7 @@ def test_up_starts_afresh_after_a_kill_and_down_needs_no_state_file(tmp_path: Pa
         assert not any(traces(ec2.emulation).values()), traces(ec2.emulation)
 
 
-def test_the_same_name_from_another_home_is_refused_and_ends_nothing(
-    ec2: EmulatedEc2, tmp_path: Path
-) -> None:
+def test_the_same_name_from_another_home_is_refused_and_ends_nothing(ec2: EmulatedEc2, tmp_path: Path) -> None:
     (host,) = ec2.launch()
     elsewhere = emulation_named(ec2.emulation.name, tmp_path / "another")
     with pytest.raises(UserError, match=f"runs already, from {ec2.emulation.folder}"):

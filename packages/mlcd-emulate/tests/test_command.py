@@ -64,9 +64,7 @@ def test_down_without_an_emulation_is_quiet(mlcd: Command, tmp_path: Path) -> No
         ("--vcpus-per-core", "0", "larger than this computer"),
     ],
 )
-def test_senseless_options_are_refused(
-    mlcd: Command, tmp_path: Path, option: str, value: str, said: str
-) -> None:
+def test_senseless_options_are_refused(mlcd: Command, tmp_path: Path, option: str, value: str, said: str) -> None:
     done = mlcd("emulate", "up", "--dir", str(tmp_path), option, value)
     assert done.code == 2
     assert said in done.err

@@ -12,9 +12,7 @@ import pytest
 from mlcd.errors import NotFoundError, UserError
 from mlcd_emulate.emulation import State, emulation_named, port_of, read_state, write_state
 
-STATE = State(
-    "lab", 1, "http://10.72.0.1:4566", "10.72.0.0/16", "us-east-1", "AKIA", "secret", "key", 20.0, 34
-)
+STATE = State("lab", 1, "http://10.72.0.1:4566", "10.72.0.0/16", "us-east-1", "AKIA", "secret", "key", 20.0, 34)
 
 
 @pytest.mark.parametrize("name", ["", "Lab", "1lab", "my-lab", "averylongname", "lab/../x"])

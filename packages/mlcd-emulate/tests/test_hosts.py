@@ -27,9 +27,7 @@ def test_hosts_are_reached_by_ssh_with_the_imported_key(ec2: EmulatedEc2) -> Non
 
 def test_a_host_does_not_run_what_this_computers_root_starts_its_shell_with(ec2: EmulatedEc2) -> None:
     (address,) = ec2.launch()
-    seen = ec2.ssh(
-        address, "cd && cat .bashrc .bash_profile .profile | wc --bytes; stat -c %U .", user="root"
-    )
+    seen = ec2.ssh(address, "cd && cat .bashrc .bash_profile .profile | wc --bytes; stat -c %U .", user="root")
     assert seen.stdout.split() == ["0", "root"]
 
 
@@ -110,9 +108,7 @@ def test_hosts_take_the_network_card_that_they_are_launched_with(ec2: EmulatedEc
         {"Name": "availability-zone", "Values": ["us-east-1c"]},
     ]
     (subnet,) = client.describe_subnets(Filters=only)["Subnets"]
-    group = client.create_security_group(GroupName="card", Description="test", VpcId=subnet["VpcId"])[
-        "GroupId"
-    ]
+    group = client.create_security_group(GroupName="card", Description="test", VpcId=subnet["VpcId"])["GroupId"]
     card = {
         "DeviceIndex": 0,
         "SubnetId": subnet["SubnetId"],
@@ -124,9 +120,7 @@ def test_hosts_take_the_network_card_that_they_are_launched_with(ec2: EmulatedEc
     assert instance["Placement"]["AvailabilityZone"] == "us-east-1c"
     assert instance["PublicIpAddress"] == address
     assert [each["GroupId"] for each in instance["SecurityGroups"]] == [group]
-    refused = ec2.ssh(
-        address, "curl -s -o /dev/null -w '%{http_code}' http://169.254.169.254/latest/meta-data/"
-    )
+    refused = ec2.ssh(address, "curl -s -o /dev/null -w '%{http_code}' http://169.254.169.254/latest/meta-data/")
     assert refused.stdout == "401", "a token is required"
 
 
@@ -141,9 +135,7 @@ def test_the_console_tells_the_key_of_the_host(ec2: EmulatedEc2) -> None:
     (address,) = ec2.launch()
     said = ec2.boto("ec2").get_console_output(InstanceId=ec2.instance(address)["InstanceId"])["Output"]
     told = said.split("-----BEGIN SSH HOST KEY KEYS-----")[1].split()[:2]
-    scanned = subprocess.run(
-        ("ssh-keyscan", "-t", "ed25519", address), capture_output=True, text=True, check=True
-    )
+    scanned = subprocess.run(("ssh-keyscan", "-t", "ed25519", address), capture_output=True, text=True, check=True)
     assert scanned.stdout.split()[1:] == told
 
 

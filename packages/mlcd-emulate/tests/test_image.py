@@ -17,9 +17,7 @@ def mount(folder: Path | str, kind: str = "ext4") -> str:
 
 
 def test_other_file_systems_are_shown_and_unreal_ones_are_not(tmp_path: Path) -> None:
-    table = "\n".join(
-        [mount("/"), mount("/usr"), mount("/proc", "proc"), mount("/sys/fs/cgroup/cpu", "cgroup")]
-    )
+    table = "\n".join([mount("/"), mount("/usr"), mount("/proc", "proc"), mount("/sys/fs/cgroup/cpu", "cgroup")])
     lines = folders_to_show(table, hidden=[], needed=[])
     assert "show /usr" in lines
     assert not [line for line in lines if "/proc" in line or "/sys" in line or line == "show /"]

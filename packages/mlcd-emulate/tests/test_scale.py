@@ -9,9 +9,7 @@ import pytest
 from mlcd_emulate.scale import LEAST_MEMORY_MIB, host_size, vcpus_that_fit
 
 
-def facts(
-    vcpus: int = 2, memory_mib: int = 4096, baseline: float | None = 0.75, said: str = "Up to 10 Gigabit"
-) -> Any:
+def facts(vcpus: int = 2, memory_mib: int = 4096, baseline: float | None = 0.75, said: str = "Up to 10 Gigabit") -> Any:
     cards = [] if baseline is None else [{"BaselineBandwidthInGbps": baseline}]
     return {
         "VCpuInfo": {"DefaultVCpus": vcpus},

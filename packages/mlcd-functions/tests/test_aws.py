@@ -81,9 +81,7 @@ def test_the_libraries_are_for_the_runtime_whoever_packs_them(wheels: tuple[Path
         names = package.namelist()
         compiled = [name for name in names if ".so" in name]
         tagged = [name for name in compiled if "cpython-" in name]
-        needed = {
-            int(minor) for name in compiled for minor in re.findall(rb"GLIBC_2\.(\d+)", package.read(name))
-        }
+        needed = {int(minor) for name in compiled for minor in re.findall(rb"GLIBC_2\.(\d+)", package.read(name))}
     assert {"numpy/__init__.py", "obstore/__init__.py", "mlcd_functions/handler.py"} <= set(names)
     assert tagged
     assert all("cpython-313-x86_64" in name for name in tagged)
@@ -132,9 +130,7 @@ def test_what_is_larger_than_the_account_may_have_is_refused_before_it_is_launch
     assert max(memory_of(offer) for offer in cloud.offers()) <= 3008
 
 
-def test_the_memory_limit_is_found_and_leaves_nothing(
-    small_account: FunctionsSettings, tmp_path: Path
-) -> None:
+def test_the_memory_limit_is_found_and_leaves_nothing(small_account: FunctionsSettings, tmp_path: Path) -> None:
     lambdas = Lambdas(small_account, tmp_path)
     assert lambdas.memory_limit() == 3008
     assert lambdas.ours() == []
@@ -195,9 +191,7 @@ def test_of_a_session_its_role_is_asked_for() -> None:
 def test_the_page_has_the_policies_that_the_check_promises() -> None:
     page = (Path(__file__).parents[3] / "docs" / "how-to" / "functions.md").read_text()
     policies = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
-    role, own = (
-        {action for statement in policy["Statement"] for action in statement["Action"]} for policy in policies
-    )
+    role, own = ({action for statement in policy["Statement"] for action in statement["Action"]} for policy in policies)
     of_objects = {*checks.ON_OBJECTS, *checks.ON_BUCKET}
     assert {*checks.ON_FUNCTIONS, *checks.ON_ACCOUNT, *checks.ON_ROLE, *of_objects} <= own
     assert of_objects <= role

@@ -83,9 +83,7 @@ def test_offers_know_what_comes_with_functions(tmp_path: Path) -> None:
     per_report = (0.005 + 2 * 0.0004) / 1000
     assert there.extras_usd_per_hour == pytest.approx(360 * per_report)  # every 10 s: a third of lost_seconds
     assert offers[-1].extras_usd_per_hour == pytest.approx(720 * per_report)  # every 5 s
-    shares = [
-        offer.extras_usd_per_hour / offer.usd_per_hour for offer in offers if offer.instance.memory_gib >= 1
-    ]
+    shares = [offer.extras_usd_per_hour / offer.usd_per_hour for offer in offers if offer.instance.memory_gib >= 1]
     assert max(shares) <= 0.051
     assert there.store_usd_per_hour == Prices().usd_per_store_hour
 

@@ -74,9 +74,7 @@ def test_a_checkpoint_that_leads_out_does_not(objects: ObjectStore, home: Collec
     assert not home.fetch(objects, name)
 
 
-def test_files_of_a_manifest_stay_in_the_checkpoint(
-    objects: ObjectStore, home: Collector, tmp_path: Path
-) -> None:
+def test_files_of_a_manifest_stay_in_the_checkpoint(objects: ObjectStore, home: Collector, tmp_path: Path) -> None:
     digest = {"bytes": 7, "sha256": "9" * 64}
     name = shipped(objects, tmp_path, files={"../../authorized_keys": digest})
     assert not home.fetch(objects, name)

@@ -57,8 +57,6 @@ def test_orders_that_are_away_for_a_moment_end_nothing(
     assert not (tmp_path / "started").exists()
 
 
-def test_a_function_that_comes_too_late_for_its_orders_starts_nothing(
-    objects: CountedObjects, tmp_path: Path
-) -> None:
+def test_a_function_that_comes_too_late_for_its_orders_starts_nothing(objects: CountedObjects, tmp_path: Path) -> None:
     assert worker(objects, tmp_path).run()["exit_code"] is None
     assert not (tmp_path / "started").exists()

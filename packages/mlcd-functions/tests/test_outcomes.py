@@ -121,9 +121,7 @@ def test_a_function_that_may_not_write_to_the_object_store_is_not_invoked_again(
 
 
 def test_the_tasks_own_limit_ends_it() -> None:
-    assert decide(situation(ended(0, asked="limit"), invocation(1))) == Outcome(
-        EndCause.TIME_LIMIT, "time limit"
-    )
+    assert decide(situation(ended(0, asked="limit"), invocation(1))) == Outcome(EndCause.TIME_LIMIT, "time limit")
 
 
 def test_an_answer_that_broke_off_is_an_error_and_costs_what_was_billed() -> None:
@@ -134,9 +132,7 @@ def test_an_answer_that_broke_off_is_an_error_and_costs_what_was_billed() -> Non
 
 
 def test_a_function_costs_from_its_begin_and_the_bill_never_shrinks() -> None:
-    state = State(
-        1, "b", started_at=900.0, generation=1, latest=(invocation(0, running_at=None, reported_at=900.0),)
-    )
+    state = State(1, "b", started_at=900.0, generation=1, latest=(invocation(0, running_at=None, reported_at=900.0),))
     assert state.seconds(950.0) == 0.0  # it waits for room
     begun = with_report(state, 0, Report(951.0, "fetching", began_at=950.0))
     assert (begun.started_at, begun.seconds(960.0)) == (950.0, 10.0)

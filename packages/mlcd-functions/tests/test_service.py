@@ -114,9 +114,7 @@ def test_a_handler_that_cannot_be_loaded_is_told(service: Service) -> None:
     assert "nothing_by_this_name" in json.loads(answer["Payload"])["errorMessage"]
 
 
-def test_an_event_that_takes_too_long_is_ended_with_all_its_children(
-    service: Service, tmp_path: Path
-) -> None:
+def test_an_event_that_takes_too_long_is_ended_with_all_its_children(service: Service, tmp_path: Path) -> None:
     service.create("sleep", SLEEP, Timeout=2)
     answer = service.invoke("sleep", json.dumps({"file": str(tmp_path / "pid")}).encode())
     assert answer["FunctionError"] == "Unhandled"
@@ -290,9 +288,7 @@ def groups_called(beginning: str) -> list[str]:
 
 def test_only_processes_of_the_same_user_may_call(tmp_path: Path) -> None:
     table = tmp_path / "tcp"
-    head = (
-        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
-    )
+    head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
     row = "   0: 0100007F:{port:04X} 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  {uid}  0 1\n"
     table.write_text(head + row.format(port=4711, uid=1000) + row.format(port=4712, uid=0))
     assert owner_of("127.0.0.1", 4711, table) == 1000

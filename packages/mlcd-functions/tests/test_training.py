@@ -84,9 +84,7 @@ def test_two_functions_learn_what_one_process_learns(fields: Any, tmp_path: Path
 def test_restarts_and_kills_change_nothing_in_the_curve(fields: Any, tmp_path: Path) -> None:
     began = time.monotonic()
     expected = one_process(tmp_path, 150)
-    limit = math.ceil(
-        max(6.0, 5 * (time.monotonic() - began))
-    )  # a slow machine needs longer to start programs
+    limit = math.ceil(max(6.0, 5 * (time.monotonic() - began)))  # a slow machine needs longer to start programs
     field = fields(duration_seconds=limit, margin_seconds=0.4 * limit, straggler_seconds=2.0 * limit)
     task = training(field, tmp_path, STEPS="150", PAUSE=str(limit / 40))
     handle = field.launch(task, nodes=2)

@@ -53,12 +53,8 @@ def rent_or_halt(goal: Goal, spent: Ledger, deployment: Deployment, stop_seconds
 
 def _halt(goal: Goal, spent: Ledger, more_usd: float) -> Halt:
     if goal.budget_usd is not None and spent.usd + more_usd >= goal.budget_usd:
-        return Halt(
-            Limit.BUDGET, f"{show_usd(spent.usd)} of the budget of {show_usd(goal.budget_usd)} are spent"
-        )
-    return Halt(
-        Limit.DEADLINE, f"the deadline ({show_duration(goal.deadline_seconds or 0)} in all) is reached"
-    )
+        return Halt(Limit.BUDGET, f"{show_usd(spent.usd)} of the budget of {show_usd(goal.budget_usd)} are spent")
+    return Halt(Limit.DEADLINE, f"the deadline ({show_duration(goal.deadline_seconds or 0)} in all) is reached")
 
 
 def held_back(

@@ -68,8 +68,7 @@ def on_demand_twin(situation: Situation) -> Deployment | None:
             if not other.offer.spot
             and other.offer.instance == ours.offer.instance
             and (other.offer.cloud, other.offer.region) == (ours.offer.cloud, ours.offer.region)
-            and (other.nodes, other.batch_size, other.accumulation)
-            == (ours.nodes, ours.batch_size, ours.accumulation)
+            and (other.nodes, other.batch_size, other.accumulation) == (ours.nodes, ours.batch_size, ours.accumulation)
         ),
         None,
     )

@@ -152,9 +152,7 @@ class Client(ClientProtocol):
             space = space_on(cloud, record.job, record.offers).deployments
         target = find_deployment(space, record.deployment, instance, nodes, batch_size)
         if target == record.deployment and record.move_asked is None:
-            raise UserError(
-                f"Job {record.id} runs on {target} already.", "Name other machines, nodes or batch size."
-            )
+            raise UserError(f"Job {record.id} runs on {target} already.", "Name other machines, nodes or batch size.")
         self.store.change_job(record.id, move_asked=target)
         return self.view(record.id)
 
@@ -210,9 +208,7 @@ class Client(ClientProtocol):
 
     def remaining_usd(self) -> float:
         """What all running jobs are expected to spend from now on; replays cost nothing."""
-        return sum(
-            self._remaining_usd(record) for record in self.store.jobs(_UNFINISHED) if not record.virtual_clock
-        )
+        return sum(self._remaining_usd(record) for record in self.store.jobs(_UNFINISHED) if not record.virtual_clock)
 
     # Results
 

@@ -33,9 +33,7 @@ def new_state(record: JobRecord) -> dict[str, Any]:
     }
 
 
-def new_limits(
-    budget_usd: float | None, deadline: str | None, spent_usd: float, now: float
-) -> dict[str, float]:
+def new_limits(budget_usd: float | None, deadline: str | None, spent_usd: float, now: float) -> dict[str, float]:
     """The changes for these limits; a budget that is spent already is refused."""
     changes = {}
     if budget_usd is not None:

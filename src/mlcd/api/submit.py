@@ -54,9 +54,7 @@ def check_job(
         raise loaded.placed(error) from error
 
 
-def _check(
-    settings: Settings, loaded: LoadedJob, cloud: str | None, cloud_options: Mapping[str, str] | None
-) -> Check:
+def _check(settings: Settings, loaded: LoadedJob, cloud: str | None, cloud_options: Mapping[str, str] | None) -> Check:
     work_of(loaded.job)
     _check_names(loaded.job, cloud)
     with opened_cloud(settings, cloud or loaded.job.cloud, cloud_options) as provider:
@@ -99,9 +97,7 @@ def submit_job(
     return job_id
 
 
-def _record(
-    settings: Settings, job: Job, job_id: str, cloud: str, options: dict[str, str], owner: str
-) -> JobRecord:
+def _record(settings: Settings, job: Job, job_id: str, cloud: str, options: dict[str, str], owner: str) -> JobRecord:
     with opened_cloud(settings, cloud, options) as provider:
         now, virtual = provider.clock.now(), not isinstance(provider.clock, SystemClock)
     return JobRecord(

@@ -49,9 +49,7 @@ def read_price_list(file: Path, cloud: str = "") -> list[Offer]:
     offers = (
         offer
         for number, row in enumerate(named, start=2)
-        for offer in _offers(
-            row, cloud or file.parent.name, f"{file.name}", written, f"{file}, line {number}"
-        )
+        for offer in _offers(row, cloud or file.parent.name, f"{file.name}", written, f"{file}, line {number}")
     )
     return _cheapest(offers)
 

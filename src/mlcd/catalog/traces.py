@@ -116,9 +116,7 @@ def read_workloads(path: Path) -> tuple[Workload, ...]:
     if path.is_dir():
         files = [file for file in sorted(path.glob("*.csv")) if not _missing_columns(file)]
         if not files:
-            raise UserError(
-                f"No CSV file in {path} is a trace.", f"A trace has the columns {_named(REQUIRED)}."
-            )
+            raise UserError(f"No CSV file in {path} is a trace.", f"A trace has the columns {_named(REQUIRED)}.")
         return tuple(workload for file in files for workload in _read_file(file))
     if missing := _missing_columns(path):
         raise UserError(

@@ -224,15 +224,11 @@ def training_picture(view: JobView, share: float) -> RenderableType:
     live, plan = view.live, view.record.plan
     where = live.deployment if live is not None else plan.deployment if plan is not None else ""
     bar = Table.grid(padding=(0, 1))
-    bar.add_row(
-        ProgressBar(total=1.0, completed=share, width=40, complete_style="cyan"), f"{share:.1%}", _left(view)
-    )
+    bar.add_row(ProgressBar(total=1.0, completed=share, width=40, complete_style="cyan"), f"{share:.1%}", _left(view))
     parts: list[RenderableType] = [printable(f"Training on {where}{_attempt(view)}", "bold"), bar]
     if live is not None:
         done = f"{live.samples:,.0f} samples, {_pace(live)}{_ended_after(live)}"
-        parts.append(
-            Text(f"{done}; {show_duration(view.spent.seconds)} and {show_usd(view.spent.usd)} so far")
-        )
+        parts.append(Text(f"{done}; {show_duration(view.spent.seconds)} and {show_usd(view.spent.usd)} so far"))
         if live.total_seconds is not None and live.total_usd is not None:
             parts.append(Text("In all: ").append_text(totals(view.goal, live.total_seconds, live.total_usd)))
         if live.metrics:

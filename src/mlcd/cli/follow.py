@@ -132,9 +132,7 @@ def facts(view: JobView) -> list[RenderableType]:
     plan = view.record.plan
     seconds = sum(attempt.seconds for attempt in view.run.attempts)
     usd = sum(attempt.usd for attempt in view.run.attempts)
-    expected = (
-        f"{show_duration(plan.forecast.seconds)}, {show_usd(plan.forecast.usd)}" if plan is not None else ""
-    )
+    expected = f"{show_duration(plan.forecast.seconds)}, {show_usd(plan.forecast.usd)}" if plan is not None else ""
     return list(
         lines(
             ("Model", view.model),
@@ -154,9 +152,7 @@ def _saved(view: JobView) -> str:
     """How much of it outlives the present attempt; of a job that is done that is no question."""
     if view.record.state is JobState.SUCCEEDED:
         return ""
-    return (
-        f"{view.saved_samples:,.0f} samples in the newest checkpoint" if view.saved_samples > 0 else "nothing"
-    )
+    return f"{view.saved_samples:,.0f} samples in the newest checkpoint" if view.saved_samples > 0 else "nothing"
 
 
 def _nan_loss(view: JobView) -> str:

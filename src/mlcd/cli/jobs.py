@@ -21,16 +21,12 @@ from mlcd.core.view import JobView
 from mlcd.reporting.gauges import goal_in_words
 from mlcd.reporting.stopping import goes_on_from, stopping_loses
 
-NO_CONTROLLER = (
-    "No controller is running for this job; mlcd starts one now. Until then time and cost are estimates."
-)
+NO_CONTROLLER = "No controller is running for this job; mlcd starts one now. Until then time and cost are estimates."
 
 
 def status(
     context: typer.Context,
-    job: Annotated[
-        str | None, typer.Argument(metavar="[JOB]", help="The job's id; all jobs without it.")
-    ] = None,
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="The job's id; all jobs without it.")] = None,
     by_state: Annotated[
         bool,
         typer.Option("--exit-code", help="Exit with the job's code: 0 done, 101 not finished, 100 failed, …"),
@@ -63,9 +59,7 @@ def logs(
     job: given.JobId,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing as the log grows.")] = False,
     node: Annotated[int, typer.Option(help="The node, from 0.", min=0)] = 0,
-    task: Annotated[
-        str | None, typer.Option(help="A probe or attempt by its id; the newest without it.")
-    ] = None,
+    task: Annotated[str | None, typer.Option(help="A probe or attempt by its id; the newest without it.")] = None,
     json: given.JsonFlag = False,
 ) -> None:
     """Print the program's output.
@@ -145,9 +139,7 @@ def resume(
     context: typer.Context,
     job: given.JobId,
     budget: Annotated[float | None, typer.Option(help="The new total budget in US dollars.", min=0.0)] = None,
-    deadline: Annotated[
-        str | None, typer.Option(help="The new deadline: 2h from now, or a clock time.")
-    ] = None,
+    deadline: Annotated[str | None, typer.Option(help="The new deadline: 2h from now, or a clock time.")] = None,
     yes: given.YesFlag = False,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Start the job and return.")] = False,
     json: given.JsonFlag = False,

@@ -48,9 +48,7 @@ def offers(
     context: typer.Context,
     cloud: given.Cloud = None,
     gpus: Annotated[int, typer.Option(help="Fewest GPUs of a machine.", min=0)] = 0,
-    max_price: Annotated[
-        float | None, typer.Option(help="Highest price in US dollars per hour.", min=0.0)
-    ] = None,
+    max_price: Annotated[float | None, typer.Option(help="Highest price in US dollars per hour.", min=0.0)] = None,
     sort: Annotated[Order, typer.Option(help="The order.")] = Order.PRICE,
     trace: given.Trace = None,
     workload: given.Workload = None,
@@ -151,9 +149,7 @@ def sweep(
         raise typer.Exit(print_error(problem))
 
 
-def _swept(
-    client: ClientProtocol, end: bool, others: bool
-) -> tuple[list[Stray], IncompleteSweepError | None]:
+def _swept(client: ClientProtocol, end: bool, others: bool) -> tuple[list[Stray], IncompleteSweepError | None]:
     """What was found, and why that is not all."""
     try:
         return client.sweep(end=end, others=others), None
@@ -179,11 +175,7 @@ def _affordable(offer: Offer, max_price: float | None) -> bool:
 def _show_check(check: Check) -> None:
     job = check.job
     work = f"{job.work.samples:,.0f} samples" if job.work is not None else "until the program ends"
-    until = (
-        f", until {job.work.until.metric} reaches {job.work.until.value:g}"
-        if job.work and job.work.until
-        else ""
-    )
+    until = f", until {job.work.until.metric} reaches {job.work.until.value:g}" if job.work and job.work.until else ""
     show(
         *lines(
             ("Job", job.name),

@@ -38,9 +38,7 @@ Trace = Annotated[Path | None, _option("Replay a recorded trace instead of renti
 Workload = Annotated[str | None, _option("The trace's workload to replay.", _WHERE)]
 Env = Annotated[
     list[str] | None,
-    typer.Option(
-        "--env", metavar="K[=V]", help="Set a variable; without =V, as it is here.", rich_help_panel=_CHANGES
-    ),
+    typer.Option("--env", metavar="K[=V]", help="Set a variable; without =V, as it is here.", rich_help_panel=_CHANGES),
 ]
 Secret = Annotated[
     list[str] | None,
@@ -63,9 +61,9 @@ class JobOptions:
     cloud: Cloud = None
     trace: Trace = None
     workload: Workload = None
-    noise: Annotated[
-        float | None, _option("Measurement noise of the replay, as a share: 0.05.", _WHERE, min=0.0)
-    ] = None
+    noise: Annotated[float | None, _option("Measurement noise of the replay, as a share: 0.05.", _WHERE, min=0.0)] = (
+        None
+    )
     env: Env = None
     secret: Secret = None
     goal: Annotated[str | None, _option("fastest, cheapest or balanced.")] = None
@@ -122,14 +120,10 @@ def place(cloud: str | None, trace: Path | None, workload: str | None, noise: fl
     given = {key: value for key, value in replayed.items() if value is not None}
     if trace is None:
         if given:
-            raise UserError(
-                f"--{next(iter(given))} means a replay.", "Name its recordings with --trace FILE."
-            )
+            raise UserError(f"--{next(iter(given))} means a replay.", "Name its recordings with --trace FILE.")
         return Place(cloud, {})
     if cloud not in (None, "replay"):
-        raise UserError(
-            f"--trace replays recordings, and --cloud {cloud} does not.", "Leave one of them out."
-        )
+        raise UserError(f"--trace replays recordings, and --cloud {cloud} does not.", "Leave one of them out.")
     if not trace.exists():
         raise UserError(f"There is no trace {trace}.")
     return Place("replay", {"trace": str(trace.resolve()), **given})

@@ -20,9 +20,7 @@ def predict(
     job: given.JobId,
     source: Annotated[
         Path,
-        typer.Option(
-            "--input", "-i", help="A JSON file with the inputs; - reads standard input.", show_default=False
-        ),
+        typer.Option("--input", "-i", help="A JSON file with the inputs; - reads standard input.", show_default=False),
     ],
     dtype: Annotated[str, typer.Option(help="The data type of the inputs.")] = "float32",
 ) -> None:

@@ -79,9 +79,7 @@ def print_crash(error: BaseException, *, as_json: bool = False) -> int:
     if os.environ.get("MLCD_DEBUG"):
         traceback.print_exc()
     else:
-        note(
-            f"The trace is in {_write_trace()}; MLCD_DEBUG=1 shows it here. What runs goes on: see `mlcd status`."
-        )
+        note(f"The trace is in {_write_trace()}; MLCD_DEBUG=1 shows it here. What runs goes on: see `mlcd status`.")
     return 1
 
 

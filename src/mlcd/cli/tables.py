@@ -26,9 +26,7 @@ _LONGEST_CAUSE = 300
 
 def table(*columns: str, right: Iterable[str] = ()) -> Table:
     """An empty table in the house's dress; the columns in `right` hold numbers, the others may wrap."""
-    made = Table(
-        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False
-    )
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
     numbers = set(right)
     for name in columns:
         if name in numbers:
@@ -50,9 +48,7 @@ def trials_table(view: JobView, newest: int | None = None) -> Table:
         taken = plan is not None and trial.deployment == plan.deployment and trial.measurement is not None
         sizes = (str(trial.deployment.batch_size or ""),) if several else ()
         mark = f"{CHOSEN if taken else ''}{number}"
-        made.add_row(
-            mark, _tried(trial), *sizes, *_trial_cells(view, trial), style="bold green" if taken else ""
-        )
+        made.add_row(mark, _tried(trial), *sizes, *_trial_cells(view, trial), style="bold green" if taken else "")
     return made
 
 
@@ -135,9 +131,7 @@ def bill_table(view: JobView) -> Table:
     made = table("", "tasks", "cost", right=("tasks", "cost"))
     for kind in dict.fromkeys(item.kind for item in view.bill):
         part = [item for item in view.bill if item.kind is kind]
-        made.add_row(
-            str(kind), f"{len({item.task_id for item in part})}", show_usd(sum(item.usd for item in part))
-        )
+        made.add_row(str(kind), f"{len({item.task_id for item in part})}", show_usd(sum(item.usd for item in part)))
     made.add_row("total", "", show_usd(sum(item.usd for item in view.bill)), style="bold")
     return made
 
@@ -165,11 +159,7 @@ def check_table(check: Check) -> Table:
     """For each kind of machine how many deployments would be looked at, and what trying one costs."""
     made = table("instance", "nodes", "batch sizes", "deployments", "one probe costs", right=("deployments",))
     for name in dict.fromkeys(deployment.offer.name for deployment in check.space):
-        some = [
-            (one, usd)
-            for one, usd in zip(check.space, check.probe_usd, strict=True)
-            if one.offer.name == name
-        ]
+        some = [(one, usd) for one, usd in zip(check.space, check.probe_usd, strict=True) if one.offer.name == name]
         made.add_row(
             printable(name),
             _span([one.nodes for one, _ in some], str),

@@ -17,9 +17,7 @@ from mlcd.core.view import JobView
 if TYPE_CHECKING:
     from mlcd.client import ClientProtocol
 
-JsonLinesFlag = Annotated[
-    bool, typer.Option("--json-lines", help="Write each event as JSON, the job at the end.")
-]
+JsonLinesFlag = Annotated[bool, typer.Option("--json-lines", help="Write each event as JSON, the job at the end.")]
 ExplainFlag = Annotated[bool, typer.Option("--explain", help="Explain the choice in plain words.")]
 DetachFlag = Annotated[bool, typer.Option("--detach", "-d", help="Start the job, print its id, and return.")]
 

@@ -94,9 +94,7 @@ class CloudPlugin:
     open: CloudFactory  # with its imports inside: naming a cloud must not import its libraries
     settings: type[Section] | None = None  # its table in the file; see mlcd.settings.setting
     options: frozenset[str] = frozenset()  # that jobs may give
-    check: Callable[[Settings], Iterable[Finding]] | None = (
-        None  # for `mlcd check NAME`; None: offers are listed
-    )
+    check: Callable[[Settings], Iterable[Finding]] | None = None  # for `mlcd check NAME`; None: offers are listed
     install: str = ""  # the command that installs the libraries it needs
     aliases: tuple[str, ...] = ()  # other names in job files and for `mlcd check`
     address: Callable[[Settings], str] | None = None  # where its programs run; "local": here; None: elsewhere

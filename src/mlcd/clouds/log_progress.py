@@ -69,9 +69,7 @@ class LogProgress:
         if whole or (end == 0 and len(data) == _MOST_BYTES):
             end = len(data)  # no line is that long
         self._offset += end
-        return [
-            line for line in re.split(r"[\r\n]+", data[:end].decode(errors="replace")) if line
-        ], written_at
+        return [line for line in re.split(r"[\r\n]+", data[:end].decode(errors="replace")) if line], written_at
 
     def _take(self, lines: list[str], until: float) -> None:
         until = max(self._last, until)

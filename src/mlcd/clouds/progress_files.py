@@ -103,9 +103,7 @@ class ProgressReader:
     @property
     def _alone(self) -> bool:
         """Whether all ranks train for themselves, or on the same samples."""
-        return bool(self._streams) and (
-            all(stream.alone for stream in self._streams.values()) or self._same_samples
-        )
+        return bool(self._streams) and (all(stream.alone for stream in self._streams.values()) or self._same_samples)
 
     @property
     def _same_samples(self) -> bool:
@@ -255,6 +253,4 @@ def _finite(value: Any) -> float:
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
     """The values that are numbers; what is not finite comes as a word."""
     few = [(name, value) for name, value in metrics.items() if len(name) <= LONGEST_NAME][:MOST_METRICS]
-    return {
-        name: float(value) for name, value in few if isinstance(value, int | float) or value in _NOT_FINITE
-    }
+    return {name: float(value) for name, value in few if isinstance(value, int | float) or value in _NOT_FINITE}

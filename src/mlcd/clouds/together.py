@@ -28,9 +28,7 @@ def open_together(names: Sequence[str], settings: Settings, options: Mapping[str
     clouds = {name: registry.load("clouds", name)(settings, {}) for name in dict.fromkeys(names)}
     for name, cloud in clouds.items():
         if isinstance(cloud, Recorded):
-            raise UserError(
-                f"The cloud '{name}' lives in a time of its own and cannot be joined with others."
-            )
+            raise UserError(f"The cloud '{name}' lives in a time of its own and cannot be joined with others.")
     return Together(list(clouds.values()))
 
 
@@ -69,9 +67,7 @@ class Together:
         """As its cloud knows it."""
         cloud, own = self._find(handle)
         if cloud is None:
-            return TaskStatus(
-                TaskState.LOST, reason=f"none of {self.name} knows of it", cause=EndCause.RUNNER_LOST
-            )
+            return TaskStatus(TaskState.LOST, reason=f"none of {self.name} knows of it", cause=EndCause.RUNNER_LOST)
         return cloud.status(own)
 
     def stop(self, handle: Handle) -> None:

@@ -30,9 +30,7 @@ class Target:
 
     metric: Annotated[str, Key("the training ends when this metric, reported or read from the log,", "name")]
     value: Annotated[float, Key("has reached this value", "any number")]
-    direction: Annotated[
-        Direction, Key("which way is better", "`up` or `down`", default="by the metric's name")
-    ]
+    direction: Annotated[Direction, Key("which way is better", "`up` or `down`", default="by the metric's name")]
 
     def reached(self, value: float) -> bool:
         """Whether the metric has got there."""
@@ -109,14 +107,10 @@ class LearningRateRule(StrEnum):
 class LearningRate:
     """The rule, and the batch size for which the program's own learning rate was chosen."""
 
-    rule: Annotated[LearningRateRule, Key("what `mlcd.lr_scale()` follows", short="sqrt")] = (
-        LearningRateRule.NONE
-    )
+    rule: Annotated[LearningRateRule, Key("what `mlcd.lr_scale()` follows", short="sqrt")] = LearningRateRule.NONE
     base_batch_size: Annotated[
         int | None,
-        Key(
-            "for which the program's learning rate was chosen", "whole number", default="the smallest allowed"
-        ),
+        Key("for which the program's learning rate was chosen", "whole number", default="the smallest allowed"),
     ] = None
 
 
@@ -129,9 +123,7 @@ class Resources:
         Key("only offers of these clouds", "cloud or list", "cloud", "any"),
         Key("instead of `cloud` and `region`; `*` is any", "`cloud/region`", "infra", "any", also="regions"),
     ] = ()
-    regions: Annotated[
-        tuple[str, ...], Key("only offers of these regions", "name or list", "region", "any")
-    ] = ()
+    regions: Annotated[tuple[str, ...], Key("only offers of these regions", "name or list", "region", "any")] = ()
     instance_types: Annotated[
         tuple[str, ...], Key("as `mlcd offers` names them", "name or list", "instance_type", "any")
     ] = ()
@@ -154,9 +146,7 @@ class Resources:
     ] = 0.0
     exact_memory: bool = False
     use_spot: Annotated[bool | None, Key("spot offers, else those on demand", default="`false`")] = None
-    max_usd_per_hour: Annotated[float | None, Key("for all nodes together", "money", "max_hourly_cost")] = (
-        None
-    )
+    max_usd_per_hour: Annotated[float | None, Key("for all nodes together", "money", "max_hourly_cost")] = None
 
 
 @dataclass(frozen=True)
@@ -169,9 +159,7 @@ class SearchSettings:
     learn: Annotated[bool, Key("use what earlier jobs of the same or a similar program showed")] = True
     seed: Annotated[int, Key("random seed of the strategy", "whole number or 0")] = 0
     kinds: Annotated[tuple[str, ...], Key("what may be rented", "`vm`, `function` or both")] = ("vm",)
-    options: Annotated[dict[str, Any], Key("the strategy's own options", "mapping")] = field(
-        default_factory=dict
-    )
+    options: Annotated[dict[str, Any], Key("the strategy's own options", "mapping")] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -196,9 +184,7 @@ class CheckpointSettings:
 
     path: Annotated[
         str,
-        Key(
-            "where the program saves and finds its state", "folder below the working directory", short="state"
-        ),
+        Key("where the program saves and finds its state", "folder below the working directory", short="state"),
     ] = ""
     keep: Annotated[int, Key("committed checkpoints to keep, at least two", "whole number")] = 2
     carry: Annotated[bool, Key("a probe goes on from the newest checkpoint, and its steps count")] = True
@@ -233,9 +219,7 @@ class Job:
     ]
     run: Annotated[str, Key("the command that trains, for bash; may have several lines", "command")]
     setup: Annotated[str, Key("run before `run` on each node, billed and timed apart", "text")] = ""
-    workdir: Annotated[
-        str, Key("copied for each node of each run", "folder", default="none: an empty folder")
-    ] = ""
+    workdir: Annotated[str, Key("copied for each node of each run", "folder", default="none: an empty folder")] = ""
     envs: Annotated[dict[str, str], Key("environment variables", "mapping of names to texts")] = field(
         default_factory=dict
     )
@@ -243,16 +227,14 @@ class Job:
         tuple[str, ...],
         Key("the same, but in no log, database or report", "mapping, or list of names", "secrets"),
     ] = ()
-    file_mounts: Annotated[
-        dict[str, str], Key("put into each working copy", "mapping of target to source")
-    ] = field(default_factory=dict)
+    file_mounts: Annotated[dict[str, str], Key("put into each working copy", "mapping of target to source")] = field(
+        default_factory=dict
+    )
     outputs: Annotated[
         tuple[str, ...],
         Key("files that make up the model", "pattern or list of patterns", default="model files"),
     ] = ()
-    platform: Annotated[str, Key("which processes run on a node", "name", default="by the script")] = (
-        "command"
-    )
+    platform: Annotated[str, Key("which processes run on a node", "name", default="by the script")] = "command"
     topology: Annotated[Topology, Key("how the nodes exchange gradients")] = Topology.ALLREDUCE
     cloud: Annotated[str, Key("who sells the machines; a setting changes the default", "name")] = "local"
     nodes: Annotated[
@@ -282,9 +264,7 @@ class Job:
     search: Annotated[SearchSettings, Key(heading="Search and probes")] = SearchSettings()
     probe: Annotated[ProbeSettings, Key()] = ProbeSettings()
     checkpoint: Annotated[CheckpointSettings, Key(heading="Checkpoints and progress")] = CheckpointSettings()
-    elastic: Annotated[bool, Key("the training may move to another deployment, if that serves the goal")] = (
-        True
-    )
+    elastic: Annotated[bool, Key("the training may move to another deployment, if that serves the goal")] = True
     on_nan: Annotated[OnNan, Key("what to do if the loss is nan or infinite")] = OnNan.WARN
     progress: Annotated[ProgressSettings, Key()] = ProgressSettings()
     on_event: Annotated[

@@ -32,9 +32,7 @@ def slowdown(
     lifetime_seconds: float = 0.0,
 ) -> float:
     """How many times longer a training takes than on machines that nobody takes back and that live for ever."""
-    return _losses(losses_per_hour, restart_seconds, checkpoint_seconds) * _restarts(
-        lifetime_seconds, restart_seconds
-    )
+    return _losses(losses_per_hour, restart_seconds, checkpoint_seconds) * _restarts(lifetime_seconds, restart_seconds)
 
 
 def _restarts(lifetime_seconds: float, restart_seconds: float) -> float:

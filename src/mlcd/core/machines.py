@@ -35,9 +35,7 @@ class Offer:
     losses_per_hour: float = 0.0  # how often its machines are expected to be taken back
     extras_usd_per_hour: float = 0.0  # of one node, on top of its price: disk, public address
     store_usd_per_hour: float = 0.0  # of what several nodes need once for all of them: a parameter store
-    lifetime_seconds: float = (
-        0.0  # a node runs no longer in one go and is then started anew; 0: no such limit
-    )
+    lifetime_seconds: float = 0.0  # a node runs no longer in one go and is then started anew; 0: no such limit
     least_seconds: float = 0.0  # that a node is charged for, however short its life
 
     @property

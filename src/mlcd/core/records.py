@@ -106,9 +106,7 @@ class TaskRecord:
     deployment: Deployment
     cloud: str
     intended_at: float
-    carries: bool = (
-        False  # a probe that goes on from the job's checkpoint and leaves one: its steps are training
-    )
+    carries: bool = False  # a probe that goes on from the job's checkpoint and leaves one: its steps are training
     handle: str | None = None  # None: launch has not answered yet
     ended_at: float | None = None  # None: it may still run
 

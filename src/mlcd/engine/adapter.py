@@ -70,9 +70,7 @@ class Adapter:
         decision = worth_replanning(situation, record, before, steady.conditions, self._study)
         return decision if isinstance(decision, Replan) else decide(situation)
 
-    def _conditions_at_first(
-        self, record: JobRecord, attempt: Attempt, steady: Steady | None
-    ) -> Conditions | None:
+    def _conditions_at_first(self, record: JobRecord, attempt: Attempt, steady: Steady | None) -> Conditions | None:
         """As they were when this deployment was measured, or else when the training there began; None: not known yet."""
         here = [trial for trial in measured_trials(self._study) if trial.deployment == attempt.deployment]
         if here and here[-1].measurement is not None:

@@ -84,9 +84,7 @@ class AttemptRunner:
         allowed = allowed_seconds(goal_of(record), spent, deployment, held)
         samples = most_samples(self.context, record, deployment)
         before = self._known.samples_before if self._known else carried_samples(self.context.folder)
-        task = training_task(
-            record.job, self.task_record, self.context.folder, samples, before, max(1.0, allowed)
-        )
+        task = training_task(record.job, self.task_record, self.context.folder, samples, before, max(1.0, allowed))
         shorter = stop_seconds(self.context, record) - held
         return replace(task, grace_seconds=max(0.0, task.grace_seconds - shorter))
 

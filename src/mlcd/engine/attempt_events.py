@@ -63,17 +63,11 @@ class AttemptEvents:
         """Say how long no step was made because of a move."""
         if attempt.first_step_at is None or not self._is_new("downtime"):
             return
-        earlier = [
-            each
-            for each in self._context.store.attempts(self._context.job_id)
-            if each.number < attempt.number
-        ]
+        earlier = [each for each in self._context.store.attempts(self._context.job_id) if each.number < attempt.number]
         if not earlier or earlier[-1].cause is not EndCause.MOVE:
             return
         seconds = Run((earlier[-1], attempt)).move_seconds
-        message = (
-            f"The move took {show_duration(seconds)} from step to step{_move_parts(earlier[-1], attempt)}"
-        )
+        message = f"The move took {show_duration(seconds)} from step to step{_move_parts(earlier[-1], attempt)}"
         self._context.add_event("decision", message, seconds=seconds)
 
     def _report_more(self, status: TaskStatus) -> None:

@@ -48,15 +48,11 @@ def wanted(where: str, source: str) -> list[BucketFile]:
     from botocore.parsers import ResponseParserError
 
     try:
-        found = [
-            _wanted(client, bucket, one, where, key.rstrip("/")) for one in _objects(client, bucket, key)
-        ]
+        found = [_wanted(client, bucket, one, where, key.rstrip("/")) for one in _objects(client, bucket, key)]
     except (BotoCoreError, ClientError, ResponseParserError) as error:
         raise _told(source, error) from error
     if not found:
-        raise UserError(
-            f"file_mounts: there is nothing at {source}.", f"`aws s3 ls {source}` lists what is there."
-        )
+        raise UserError(f"file_mounts: there is nothing at {source}.", f"`aws s3 ls {source}` lists what is there.")
     return found
 
 

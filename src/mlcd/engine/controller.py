@@ -54,9 +54,7 @@ def _drive_to_rest(store: Store, settings: Settings, job_id: str, starting: IO[b
         record = store.job(job_id)
         cloud = open_cloud(settings, record)
         try:
-            context = JobContext(
-                store, cloud, settings, job_id, token, read_secrets(job_folder(settings, job_id))
-            )
+            context = JobContext(store, cloud, settings, job_id, token, read_secrets(job_folder(settings, job_id)))
             _drive(context)
         finally:
             cloud.close()
@@ -95,9 +93,7 @@ def _drive(context: JobContext) -> JobRecord:
         return _rest(context, state, _in_full(error), error.exit_code, **_enough(error))
     except Exception:  # a bug of ours must not leave a job that costs money and says nothing
         traceback.print_exc()
-        return _rest(
-            context, JobState.FAILED, f"mlcd itself failed; see {context.folder / 'controller.log'}", 1
-        )
+        return _rest(context, JobState.FAILED, f"mlcd itself failed; see {context.folder / 'controller.log'}", 1)
 
 
 def _search(context: JobContext) -> JobRecord:
@@ -121,9 +117,7 @@ def _train(context: JobContext) -> JobRecord:
     return context.change(state=JobState.SUCCEEDED, ended_at=training.ended_at, error="", exit_code=0)
 
 
-def _rest(
-    context: JobContext, state: JobState, why: str, exit_code: int, **limits: float | None
-) -> JobRecord:
+def _rest(context: JobContext, state: JobState, why: str, exit_code: int, **limits: float | None) -> JobRecord:
     """End what still runs, and say why the job goes no further."""
     end_open_tasks(context)
     text = redact(why, context.secrets)

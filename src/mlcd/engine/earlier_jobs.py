@@ -63,9 +63,7 @@ class Earlier:
     def trained(self) -> list[StoredModel]:
         """Models of the same training, newest first."""
         mine = fingerprint(self.record)
-        return [
-            past.model for past in self.pasts if past.model is not None and past.model.fingerprint == mine
-        ]
+        return [past.model for past in self.pasts if past.model is not None and past.model.fingerprint == mine]
 
     def match(self, own: Trials) -> Match | None:
         """The job of another program that is most like what was measured of this one, if any is enough."""

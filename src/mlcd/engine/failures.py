@@ -60,9 +60,7 @@ def refuse_broken_program(trials: Sequence[Trial], space: Sequence[Deployment]) 
     gpus = any(deployment.offer.instance.gpus for deployment in space)
     failed = [trial.failure for trial in trials if trial.failure and not (gpus and tells_of_gpus(trial))]
     faults = [failure for failure in failed if failure.reason in PROGRAM_FAULTS]
-    certain = [
-        f for f in faults if f.reason is FailureKind.SILENT or (f.reason is FailureKind.NO_GPU and not gpus)
-    ]
+    certain = [f for f in faults if f.reason is FailureKind.SILENT or (f.reason is FailureKind.NO_GPU and not gpus)]
     if certain or len(faults) >= min(FAULTS_BEFORE_GIVING_UP, len(space)):
         raise _ran_nowhere(certain or faults)
 

@@ -49,9 +49,7 @@ def hang_limit(job: Job, longest_pause_seconds: float) -> float | None:
     return max(job.probe.silent_seconds, PAUSE_FACTOR * longest_pause_seconds)
 
 
-def is_hung(
-    task: Task, status: TaskStatus, now: float, silent_seconds: float, limit_seconds: float | None
-) -> bool:
+def is_hung(task: Task, status: TaskStatus, now: float, silent_seconds: float, limit_seconds: float | None) -> bool:
     """Whether a running program has made no step for too long."""
     if limit_seconds is None or status.state is not TaskState.RUNNING:
         return False
@@ -89,9 +87,7 @@ def longest_pause(status: TaskStatus, after_seconds: float) -> float:
     if status.started_at is None or status.running_at is None:
         return 0.0
     moments = [max(0.0, status.running_at - status.started_at), *_step_moments(status.progress.points)]
-    return max(
-        (later - earlier for earlier, later in pairwise(moments) if later > after_seconds), default=0.0
-    )
+    return max((later - earlier for earlier, later in pairwise(moments) if later > after_seconds), default=0.0)
 
 
 def _step_moments(points: Sequence[Point]) -> list[float]:

@@ -51,9 +51,7 @@ class AttemptLedger:
         self.context.store.put_attempt(self.context.job_id, attempt)
         self.context.store.end_task(attempt.task_id, self.context.now())
         why = attempt.why or "work done"
-        self.context.add_event(
-            "attempt", f"Attempt {attempt.number} {attempt.end}: {why}", number=attempt.number
-        )
+        self.context.add_event("attempt", f"Attempt {attempt.number} {attempt.end}: {why}", number=attempt.number)
         return attempt
 
     def hang_limit(self, record: JobRecord) -> float | None:
@@ -63,9 +61,7 @@ class AttemptLedger:
     def _longest_pause(self, status: TaskStatus) -> float:
         """With the steps that are new since the last look: older points may have been thinned out."""
         longest = longest_pause(status, self._pauses_until)
-        self._pauses_until = max(
-            [self._pauses_until, *(point.seconds for point in status.progress.points[-1:])]
-        )
+        self._pauses_until = max([self._pauses_until, *(point.seconds for point in status.progress.points[-1:])])
         return max(self.attempt.longest_pause_seconds, longest)
 
     def _seen(self, status: TaskStatus) -> Attempt:

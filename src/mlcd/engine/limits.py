@@ -29,9 +29,7 @@ def check_limit(record: JobRecord, deployment: Deployment, spent: Ledger, held_s
     return keep_or_halt(goal_of(record), spent, deployment, held_seconds)
 
 
-def check_rental(
-    record: JobRecord, deployment: Deployment, spent: Ledger, held_seconds: float
-) -> Keep | Halt:
+def check_rental(record: JobRecord, deployment: Deployment, spent: Ledger, held_seconds: float) -> Keep | Halt:
     """The same before machines are rented."""
     return rent_or_halt(goal_of(record), spent, deployment, held_seconds)
 
@@ -59,9 +57,7 @@ def stop_seconds(context: JobContext, record: JobRecord) -> float:
 def limit_error(context: JobContext, record: JobRecord, halt: Halt) -> LimitReachedError:
     """What was reached, and what going on would take."""
     cost = _cost_to_finish(context, record)
-    kept = (
-        "with a checkpoint" if carried_samples(context.folder) > 0 else "without a checkpoint: it left none"
-    )
+    kept = "with a checkpoint" if carried_samples(context.folder) > 0 else "without a checkpoint: it left none"
     if halt.limit is Limit.BUDGET:
         return BudgetExhaustedError(
             f"Stopped before the budget was passed, {kept}: {halt.why}. {cost}",
@@ -84,9 +80,7 @@ def _cost_to_finish(context: JobContext, record: JobRecord) -> str:
 
 def to_first_step(context: JobContext, record: JobRecord) -> float:
     """Seconds from launch to first step."""
-    return learnt_start(
-        record.start_seconds, context.store.trials(record.id), record.job.probe.warmup_seconds
-    )
+    return learnt_start(record.start_seconds, context.store.trials(record.id), record.job.probe.warmup_seconds)
 
 
 def rest_seconds(context: JobContext, record: JobRecord) -> float:
@@ -114,8 +108,6 @@ def _speed(context: JobContext, record: JobRecord) -> float:
     trained = [attempt.samples_per_second for attempt in attempts if attempt.samples_per_second > 0]
     if trained:
         return trained[-1]
-    measured = [
-        trial.measurement for trial in context.store.trials(record.id) if trial.deployment == deployment
-    ]
+    measured = [trial.measurement for trial in context.store.trials(record.id) if trial.deployment == deployment]
     seen = [one.samples_per_second for one in measured if one is not None]
     return seen[-1] if seen else max(1.0, record.samples(deployment)) / plan.forecast.seconds

@@ -38,9 +38,7 @@ def read_cursor(cursor: str | None) -> int | None:
     return int(cursor)
 
 
-def list_lessons(
-    store: Store, owners: Collection[str] | None, cursor: str | None, limit: int
-) -> Page[Lesson]:
+def list_lessons(store: Store, owners: Collection[str] | None, cursor: str | None, limit: int) -> Page[Lesson]:
     """A page of what jobs learnt, newest first."""
     limit = max(1, min(limit, MOST))
     found = store.lessons(limit + 1, owners, read_cursor(cursor))

@@ -20,9 +20,7 @@ PAGE_BYTES = 256 * 1024
 _LINE_ENDS = (b"\n", b"\r")  # progress bars end their lines with a carriage return
 
 
-def log_page(
-    store: Store, settings: Settings, record: JobRecord, task: str | None, node: int, after: int
-) -> LogPage:
+def log_page(store: Store, settings: Settings, record: JobRecord, task: str | None, node: int, after: int) -> LogPage:
     """Lines of a task's log (the newest task's by default) from that place on."""
     found = task_with_log(store, record, task, node)
     folder = job_folder(settings, record.id)
@@ -36,9 +34,7 @@ def task_with_log(store: Store, record: JobRecord, task: str | None, node: int) 
     """The task of that id, the newest one by default, if it has such a node."""
     tasks = [known for known in store.tasks(record.id) if task in (None, known.id)]
     if not tasks:
-        raise NotFoundError(
-            f"Job {record.id} has no task '{task}'." if task else f"Job {record.id} has no log yet."
-        )
+        raise NotFoundError(f"Job {record.id} has no task '{task}'." if task else f"Job {record.id} has no log yet.")
     nodes = tasks[-1].deployment.nodes
     if node >= nodes:
         numbers = "0" if nodes == 1 else f"0 to {nodes - 1}"

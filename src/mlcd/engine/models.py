@@ -25,9 +25,7 @@ MOST_READINGS = 2000  # of each metric
 OWN_BATCH = 0  # stands for the batch size of a program that gets none
 
 
-def expected_samples(
-    context: JobContext, record: JobRecord, earlier: Earlier, own: Trials
-) -> dict[int, float]:
+def expected_samples(context: JobContext, record: JobRecord, earlier: Earlier, own: Trials) -> dict[int, float]:
     """Batch size → samples to the job's target, as far as anything tells.
 
     A job without a target has its work, whatever the batch size; of a recording it is recorded.
@@ -104,9 +102,7 @@ def model_of(context: JobContext, record: JobRecord) -> StoredModel:
         noise_scale=noise if noise is not None else noise_in(trials),
         first_noise=first,
         smallest_batch=min(record.job.batch_sizes.choices, default=1),
-        work=_work_done(context.store.attempts(record.id), noise)
-        if _reached_target(record, metrics)
-        else None,
+        work=_work_done(context.store.attempts(record.id), noise) if _reached_target(record, metrics) else None,
     )
 
 

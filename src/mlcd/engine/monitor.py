@@ -124,9 +124,7 @@ class _Watch(threading.Thread):
     def _complain(self, error: Exception) -> None:
         if not isinstance(error, MlcdError):
             traceback.print_exc(file=sys.stderr)
-        words = (
-            error.message if isinstance(error, MlcdError) else f"{type(error).__name__} (see controller.log)"
-        )
+        words = error.message if isinstance(error, MlcdError) else f"{type(error).__name__} (see controller.log)"
         hint = error.hint if isinstance(error, MlcdError) else ""
         try:
             text = " ".join(part for part in (f"{self.name} do not work: {words}", hint) if part)

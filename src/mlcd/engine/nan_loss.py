@@ -18,9 +18,7 @@ from mlcd.worker.checkpoints import Checkpoint, complete_checkpoints
 
 # Of a loss that never had a number: `val_loss=nan` before the first validation means nothing.
 LEAST_VALUES = 3
-AFTER_NAN = (
-    "after-nan"  # where checkpoints of a broken state lie: nobody goes on from them, nobody deletes them
-)
+AFTER_NAN = "after-nan"  # where checkpoints of a broken state lie: nobody goes on from them, nobody deletes them
 _KEPT = ".kept-"
 _LOSS = re.compile(r"(?:^|[^a-z])(loss|nll|perplexity|ppl)(?:$|[^a-z])", re.IGNORECASE)
 

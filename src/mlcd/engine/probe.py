@@ -62,9 +62,7 @@ class Probe:
         """End it and record what it cost; it teaches nothing."""
         if self._handle:
             status = end_task(self.context, self._handle, self._task.grace_seconds)
-            self.context.store.put_charges(
-                self.context.job_id, self.record.id, self.record.kind, status.charges
-            )
+            self.context.store.put_charges(self.context.job_id, self.record.id, self.record.kind, status.charges)
         self.context.store.end_task(self.record.id, self.context.now())
 
     def _over(self, status: TaskStatus) -> bool:
@@ -74,9 +72,7 @@ class Probe:
     def _record_trial(self, status: TaskStatus, outcome: Measurement | Failure) -> Trial:
         """Trial, bill and end of the task in one stroke, so that no probe is paid twice."""
         if isinstance(outcome, Failure):
-            went_back = (
-                self.record.carries and fall_back(self.context, self.record.id, status) is Fallback.TAKEN
-            )
+            went_back = self.record.carries and fall_back(self.context, self.record.id, status) is Fallback.TAKEN
             reason = FailureKind.NOT_LOADED if went_back else outcome.reason
             log_tail = redact(outcome.log_tail, self.context.secrets)
             outcome = replace(outcome, reason=reason, log_tail=log_tail)
@@ -92,9 +88,7 @@ class Probe:
             search_number=job.search_number,
             fixes=job.fixes,
         )
-        self.context.store.finish_probe(
-            self.context.job_id, trial, self.record.kind, status.charges, ended_at
-        )
+        self.context.store.finish_probe(self.context.job_id, trial, self.record.kind, status.charges, ended_at)
         self.context.add_event("trial", describe(trial), deployment=trial.deployment.key)
         return trial
 

@@ -159,9 +159,7 @@ def _of_ended(status: TaskStatus, seen: Throughput | None) -> Measurement | Fail
         return _failure(status, FailureKind.CRASHED, f"it ended by itself after {steps}, too soon to measure")
     if status.progress.steps > 0:
         return _failure(status, FailureKind.HUNG, "it was stopped before a second step was seen")
-    return _failure(
-        status, FailureKind.SILENT, f"it ended ({status.reason or 'by itself'}) and not one step was seen"
-    )
+    return _failure(status, FailureKind.SILENT, f"it ended ({status.reason or 'by itself'}) and not one step was seen")
 
 
 def _of_failed(status: TaskStatus) -> Failure:

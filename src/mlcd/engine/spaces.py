@@ -81,23 +81,15 @@ def find_deployment(
     name = instance or now.offer.instance.name
     count = nodes or now.nodes
     size = batch_size or now.batch_size
-    found = [
-        each
-        for each in space
-        if (each.offer.instance.name, each.nodes, each.batch_size) == (name, count, size)
-    ]
+    found = [each for each in space if (each.offer.instance.name, each.nodes, each.batch_size) == (name, count, size)]
     if found:
         return min(found, key=lambda each: abs(each.servers - now.servers))
     batch = "" if size is None else f", batch {size}"
     known = {f"{each.nodes} × {each.offer.instance.name}" for each in space}
-    raise UserError(
-        f"The job does not allow {count} × {name}{batch}.", did_you_mean(f"{count} × {name}", known)
-    )
+    raise UserError(f"The job does not allow {count} × {name}{batch}.", did_you_mean(f"{count} × {name}", known))
 
 
-def _recorded_part(
-    job: Job, offers: tuple[Offer, ...], recorded: tuple[Deployment, ...]
-) -> tuple[Deployment, ...]:
+def _recorded_part(job: Job, offers: tuple[Offer, ...], recorded: tuple[Deployment, ...]) -> tuple[Deployment, ...]:
     """What was recorded of the job's space; a job that names no batch size may use every recorded one.
 
     How the nodes exchanged is the recording's own matter.

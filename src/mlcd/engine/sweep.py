@@ -32,9 +32,7 @@ def sweep(store: Store, settings: Settings, clouds: Iterable[str], end: bool, ot
             cloud: Cloud = registry.load("clouds", name)(settings, {})
             with closing(cloud):
                 for found in _strays_of(store, cloud):
-                    strays.append(
-                        _ended(cloud, found, problems) if end and _may_end(found, others) else found
-                    )
+                    strays.append(_ended(cloud, found, problems) if end and _may_end(found, others) else found)
         except MlcdError as error:
             problems.append(SweepProblem(name, error.message, error.hint))
     if problems:

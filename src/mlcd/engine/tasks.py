@@ -16,18 +16,14 @@ SETUP_SECONDS = 1800.0  # a probe's `setup` may install packages
 PROBE_GRACE = 0.5  # a probe that carries nothing on has nothing to save
 
 
-def probe_task(
-    job: Job, record: TaskRecord, folder: Path, expected_seconds: float, max_seconds: float
-) -> Task:
+def probe_task(job: Job, record: TaskRecord, folder: Path, expected_seconds: float, max_seconds: float) -> Task:
     """The program on one deployment, for as long as a measurement takes.
 
     One that carries the training on goes on from the job's newest checkpoint and leaves one: its steps are training.
     """
     settings = job.probe
     measuring = settings.silent_seconds + settings.warmup_seconds + settings.max_seconds
-    task = _task(
-        job, record, folder, work_of(job).samples, carried_samples(folder) if record.carries else 0.0
-    )
+    task = _task(job, record, folder, work_of(job).samples, carried_samples(folder) if record.carries else 0.0)
     alone = replace(
         task,
         checkpoints=str(Path(task.folder) / "checkpoints"),

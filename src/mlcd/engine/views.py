@@ -139,15 +139,12 @@ def _probes_usd(bill: tuple[BillItem, ...]) -> float:
     return sum(item.usd for item in bill if item.kind is TaskKind.PROBE)
 
 
-def _beliefs(
-    context: JobContext, record: JobRecord, space: tuple[Deployment, ...]
-) -> tuple[tuple[Belief, ...], ...]:
+def _beliefs(context: JobContext, record: JobRecord, space: tuple[Deployment, ...]) -> tuple[tuple[Belief, ...], ...]:
     """What the strategy believed after each trial of the plan's search, in order."""
     searcher = searcher_for(record.job)
     study = study_of(context, replace(record, changes=()), space)
     return tuple(
-        searcher.beliefs(replace(study, trials=study.trials[:count]))
-        for count in range(1, len(study.trials) + 1)
+        searcher.beliefs(replace(study, trials=study.trials[:count])) for count in range(1, len(study.trials) + 1)
     )
 
 

@@ -49,10 +49,7 @@ def knee(front: Sequence[C]) -> C:
     if min(times) == max(times) or min(costs) == max(costs):
         return front[0]
     # On a falling curve from (0, 1) to (1, 0) the chord is x + y = 1.
-    below = [
-        1.0 - _stretched(time, times) - _stretched(cost, costs)
-        for time, cost in zip(times, costs, strict=True)
-    ]
+    below = [1.0 - _stretched(time, times) - _stretched(cost, costs) for time, cost in zip(times, costs, strict=True)]
     if max(below) <= 0:  # the front bulges the other way: no bend, so the middle road
         return min(front, key=lambda point: point.seconds * point.usd)
     return front[below.index(max(below))]

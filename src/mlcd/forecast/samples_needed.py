@@ -16,9 +16,7 @@ from statistics import fmean
 from mlcd.forecast.statistical import Work, fit_samples
 
 
-def samples_by_batch(
-    batches: Iterable[int], known: Sequence[Work], noise_scale: float | None
-) -> dict[int, float]:
+def samples_by_batch(batches: Iterable[int], known: Sequence[Work], noise_scale: float | None) -> dict[int, float]:
     """Batch size → samples to the target; empty where nothing is known."""
     if not known:
         return {}

@@ -102,9 +102,7 @@ def fit_form(form: Form, work: Sequence[Work]) -> SamplesModel:
 
 def leave_one_out_error(form: Form, work: Sequence[Work]) -> float:
     """Mean relative error of each batch size predicted from the others."""
-    return _left_out_error(
-        form, np.array([float(one.batch) for one in work]), np.array([one.samples for one in work])
-    )
+    return _left_out_error(form, np.array([float(one.batch) for one in work]), np.array([one.samples for one in work]))
 
 
 def _best_form(batches: Array, samples: Array) -> Form:
@@ -127,16 +125,12 @@ def _fit(form: Form, batches: Array, samples: Array) -> SamplesModel:
     design = _design(form, batches)
     residuals = design @ found / samples - 1.0
     freedom = len(batches) - 2
-    spread = (
-        max(float(np.sqrt(residuals @ residuals / freedom)), LEAST_SPREAD) if freedom else UNCHECKED_SPREAD
-    )
+    spread = max(float(np.sqrt(residuals @ residuals / freedom)), LEAST_SPREAD) if freedom else UNCHECKED_SPREAD
     relative = design / samples[:, None]
     covariance = np.linalg.pinv(relative.T @ relative) * spread**2
     deviations = float(stdtrit(freedom if freedom > 1 else 2, 0.975))
     (a, b), (c, d) = covariance.tolist()
-    return SamplesModel(
-        form, float(found[0]), float(found[1]), ((a, b), (c, d)), spread, deviations, _whole(batches)
-    )
+    return SamplesModel(form, float(found[0]), float(found[1]), ((a, b), (c, d)), spread, deviations, _whole(batches))
 
 
 def _solve(form: Form, batches: Array, samples: Array) -> Array:

@@ -103,9 +103,7 @@ class StepSpace:
         self.grids = sorted({placement.grid for placement in placements if placement.devices > 1})
         # One past the last grid stands for no synchronisation.
         last = len(self.grids)
-        self.grid = np.array(
-            [self.grids.index(one.grid) if one.devices > 1 else last for one in placements], dtype=int
-        )
+        self.grid = np.array([self.grids.index(one.grid) if one.devices > 1 else last for one in placements], dtype=int)
         self._trend_rows = _trend_rows(self.grids)
         self._roots = np.linalg.cholesky(_grid_covariance(self.grids)) if self.grids else np.zeros((0, 0))
         self._rows = {placement: row for row, placement in enumerate(placements)}

@@ -37,9 +37,7 @@ def forecast_belief(study: Study, belief: Belief) -> Forecast:
     return forecast_at(study, belief.deployment, belief.samples_per_second, half_width / Z95)
 
 
-def forecast_at(
-    study: Study, deployment: Deployment, samples_per_second: float, relative_error: float
-) -> Forecast:
+def forecast_at(study: Study, deployment: Deployment, samples_per_second: float, relative_error: float) -> Forecast:
     """Time and money of the whole training at that speed, known to that standard error ÷ speed."""
     factor = exp(Z95 * relative_error)
     expected, fast, slow = (
@@ -47,9 +45,7 @@ def forecast_at(
         for speed in (samples_per_second, samples_per_second * factor, samples_per_second / factor)
     )
     early, late = (
-        replace(study, start_seconds=share * study.start_seconds).training_seconds(
-            deployment, samples_per_second
-        )
+        replace(study, start_seconds=share * study.start_seconds).training_seconds(deployment, samples_per_second)
         for share in (1.0 - Z95 * START_SHARE, 1.0 + Z95 * START_SHARE)
     )
     fewest = expected - _last_start(study, deployment, samples_per_second, expected)
@@ -65,9 +61,7 @@ def forecast_at(
     )
 
 
-def _last_start(
-    study: Study, deployment: Deployment, samples_per_second: float, expected_seconds: float
-) -> float:
+def _last_start(study: Study, deployment: Deployment, samples_per_second: float, expected_seconds: float) -> float:
     """What of the expected time may not come: machines that live for a while are started a whole number of times."""
     if deployment.offer.lifetime_seconds <= 0.0:
         return 0.0

@@ -55,18 +55,14 @@ def post(url: str, body: bytes, headers: dict[str, str], timeout_seconds: float,
     connection = http.client.HTTPConnection(host, port, timeout=timeout_seconds)
     try:
         secure = parts.scheme == "https"
-        connection.sock = (
-            ssl.create_default_context().wrap_socket(raw, server_hostname=host) if secure else raw
-        )
+        connection.sock = ssl.create_default_context().wrap_socket(raw, server_hostname=host) if secure else raw
         return _exchange(connection, parts._replace(scheme="", netloc="").geturl() or "/", body, headers)
     finally:
         connection.close()
         raw.close()
 
 
-def _exchange(
-    connection: http.client.HTTPConnection, target: str, body: bytes, headers: dict[str, str]
-) -> Answer:
+def _exchange(connection: http.client.HTTPConnection, target: str, body: bytes, headers: dict[str, str]) -> Answer:
     connection.request("POST", target, body, headers)
     try:
         answer = connection.getresponse()

@@ -21,9 +21,7 @@ from mlcd.store import Store
 LOOKS_AT_RISK = 3  # in a row: a forecast that is late for a moment is no reason to notify anyone
 
 
-def open_notifier(
-    store: Store, settings: Settings, record: JobRecord, secrets: Mapping[str, str]
-) -> Notifier | None:
+def open_notifier(store: Store, settings: Settings, record: JobRecord, secrets: Mapping[str, str]) -> Notifier | None:
     """The notifier of a job; None: there is nobody to notify. A target that cannot be used becomes a warning."""
     targets = []
     for found in targets_of(settings.notify, record, secrets):

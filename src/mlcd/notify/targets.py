@@ -25,9 +25,7 @@ class Target:
     anywhere: bool = True  # private addresses too
 
 
-def targets_of(
-    settings: NotifySettings, record: JobRecord, secrets: Mapping[str, str]
-) -> Iterator[Target | UserError]:
+def targets_of(settings: NotifySettings, record: JobRecord, secrets: Mapping[str, str]) -> Iterator[Target | UserError]:
     """All targets of this job; a UserError in place of one that cannot be used.
 
     A job of an account may only notify public addresses, unless the settings allow more.
@@ -49,9 +47,7 @@ def _of_settings(settings: NotifySettings) -> Iterator[Target | UserError]:
         yield UserError(f"The settings in [notify] are not valid: {error}.")
 
 
-def _of_job(
-    recipient: Recipient, number: int, secrets: Mapping[str, str], anywhere: bool
-) -> Target | UserError:
+def _of_job(recipient: Recipient, number: int, secrets: Mapping[str, str], anywhere: bool) -> Target | UserError:
     missing = [name for name in recipient.secret_names if name not in secrets]
     if missing:
         return UserError(f"Recipient {number} of on_event needs the secret '{missing[0]}', which is missing.")

@@ -21,9 +21,7 @@ _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 _PLACE = re.compile(rf"\$\{{?(?:{'|'.join(PLACES)})\b")
 
 
-def one_process(
-    task: Task, deployment: Deployment, node: Node, more: Mapping[str, str] | None = None
-) -> Process:
+def one_process(task: Task, deployment: Deployment, node: Node, more: Mapping[str, str] | None = None) -> Process:
     """The command, once on this node, where it is either a worker or a parameter server."""
     env = {
         **node_environment(task, deployment, node, processes=1),
@@ -54,9 +52,7 @@ def node_environment(task: Task, deployment: Deployment, node: Node, processes: 
     }
 
 
-def rank_environment(
-    task: Task, deployment: Deployment, node: Node, processes: int, local_rank: int
-) -> dict[str, str]:
+def rank_environment(task: Task, deployment: Deployment, node: Node, processes: int, local_rank: int) -> dict[str, str]:
     """Which rank of how many, as torchrun says it; parameter servers, one on a node, come after all workers."""
     workers = deployment.workers * processes
     serving = is_server(deployment, node)

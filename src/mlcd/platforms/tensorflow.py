@@ -40,9 +40,7 @@ def _chief_and_servers(task: Task, deployment: Deployment, node: Node) -> tuple[
         "ps": list(node.endpoints[deployment.workers :]),
     }
     serving = is_server(deployment, node)
-    place = _config(
-        cluster, "ps" if serving else "worker", node.rank - deployment.workers if serving else node.rank
-    )
+    place = _config(cluster, "ps" if serving else "worker", node.rank - deployment.workers if serving else node.rank)
     server = _process(task, deployment, node, {**place, "MLCD_ROLE": "server"}, rank=1 + node.rank)
     if node.rank:
         return (server,)

@@ -46,11 +46,7 @@ class RemoteClient(ClientProtocol):
         self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None
     ) -> Check:
         """The deployments that the job would try; nothing is spent, and the code stays here."""
-        job = {
-            key: value
-            for key, value in job_to_dict(loaded.job).items()
-            if key not in ("workdir", "file_mounts")
-        }
+        job = {key: value for key, value in job_to_dict(loaded.job).items() if key not in ("workdir", "file_mounts")}
         sent = self._submission(loaded, job, cloud, cloud_options)
         found = from_data(Check, self.connection.post("/check", sent))
         return replace(found, job=loaded.job, notices=loaded.notices)
@@ -107,9 +103,7 @@ class RemoteClient(ClientProtocol):
         return found
 
     def log_page(self, job_id: str, *, after: int = 0, node: int = 0, task: str | None = None) -> LogPage:
-        return from_data(
-            LogPage, self.connection.get(f"/jobs/{job_id}/logs", after=after, node=node, task=task)
-        )
+        return from_data(LogPage, self.connection.get(f"/jobs/{job_id}/logs", after=after, node=node, task=task))
 
     def stop(self, job_id: str) -> JobView:
         return self._view(self.connection.post(f"/jobs/{job_id}/stop", None))
@@ -137,9 +131,7 @@ class RemoteClient(ClientProtocol):
         return self.connection.pieces(f"/jobs/{job_id}/model")
 
     def predict(self, job_id: str, inputs: Any, *, dtype: str = "float32") -> Any:
-        return self.connection.post(f"/models/{job_id}/predict", {"inputs": inputs, "dtype": dtype})[
-            "outputs"
-        ]
+        return self.connection.post(f"/models/{job_id}/predict", {"inputs": inputs, "dtype": dtype})["outputs"]
 
     def lessons(self, *, cursor: str | None = None, limit: int = 50) -> Page[Lesson]:
         found = self.connection.get("/history", cursor=cursor, limit=limit)
@@ -191,8 +183,4 @@ class RemoteClient(ClientProtocol):
 
     def _here(self, view: JobView) -> JobView:
         """The view with an address in the place of the server's folder."""
-        return (
-            replace(view, model=f"{self.connection.url}/api/v1/jobs/{view.record.id}/model")
-            if view.model
-            else view
-        )
+        return replace(view, model=f"{self.connection.url}/api/v1/jobs/{view.record.id}/model") if view.model else view

@@ -133,8 +133,4 @@ def _error(status: int, body: bytes) -> MlcdError:
     kind = getattr(errors, name, ServerError)
     if kind is TaskFailedError:
         return TaskFailedError(message, hint, str(fault.get("log_tail", "")))
-    return (
-        kind(message, hint)
-        if isinstance(kind, type) and issubclass(kind, MlcdError)
-        else ServerError(message, hint)
-    )
+    return kind(message, hint) if isinstance(kind, type) and issubclass(kind, MlcdError) else ServerError(message, hint)

@@ -34,9 +34,7 @@ def _read(file: Path) -> dict[str, str]:
     try:
         return dict(json.loads(file.read_text()))
     except (ValueError, OSError) as error:
-        raise UserError(
-            f"{file} cannot be read: {error}", "Remove it, then `mlcd login URL` again."
-        ) from error
+        raise UserError(f"{file} cannot be read: {error}", "Remove it, then `mlcd login URL` again.") from error
 
 
 def _key(url: str) -> str:

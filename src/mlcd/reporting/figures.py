@@ -57,9 +57,7 @@ def line(name: str, x: Sequence[float], y: Sequence[float], colour: str, **more:
     }
 
 
-def dots(
-    name: str, x: Sequence[float], y: Sequence[float], colour: str, symbol: str = "circle", **more: Any
-) -> Trace:
+def dots(name: str, x: Sequence[float], y: Sequence[float], colour: str, symbol: str = "circle", **more: Any) -> Trace:
     """Points that stand alone."""
     texts = {"text": [label(one) for one in more.pop("text")]} if "text" in more else {}
     marker = {"color": colour, "symbol": symbol, "size": more.pop("size", 10)}

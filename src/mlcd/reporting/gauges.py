@@ -142,15 +142,9 @@ def _gauge_card(gauge: Gauge, done: bool) -> Html:
         for kind, part in gauge.parts.items()
     ]
     if limit is not None and limit < whole:
-        bar.append(
-            tag("u", style=f"left:{100 * limit / whole:.2f}%", title=f"{gauge.limit_name}: {show(limit)}")
-        )
-    key = " · ".join(
-        f"{kind} {show(part)}" for kind, part in gauge.parts.items() if part or kind != "expected"
-    )
-    return _card(
-        gauge.title, show(gauge.spent), tag("span", *bar, class_="bar"), key, limit_status(gauge, done)
-    )
+        bar.append(tag("u", style=f"left:{100 * limit / whole:.2f}%", title=f"{gauge.limit_name}: {show(limit)}"))
+    key = " · ".join(f"{kind} {show(part)}" for kind, part in gauge.parts.items() if part or kind != "expected")
+    return _card(gauge.title, show(gauge.spent), tag("span", *bar, class_="bar"), key, limit_status(gauge, done))
 
 
 def limit_status(gauge: Gauge, done: bool) -> Html:
@@ -165,9 +159,7 @@ def limit_status(gauge: Gauge, done: bool) -> Html:
             class_="bad",
         )
     kept = f"{name} of {show(limit)} kept, {show(limit - total)} to spare"
-    return tag(
-        "span", kept if done else f"{show(limit - total)} left of the {name} of {show(limit)}", class_="good"
-    )
+    return tag("span", kept if done else f"{show(limit - total)} left of the {name} of {show(limit)}", class_="good")
 
 
 def _card(title: str, value: str, *notes: object) -> Html:

@@ -55,9 +55,7 @@ def render(story: JobStory) -> str:
 
 def _sections(story: JobStory) -> Iterable[Html]:
     """In the order in which a reader asks: what, why, for how much, how it went, what went wrong, the details."""
-    yield _section(
-        "The choice", sections.words_section(story), _charts("time-cost", [time_cost_figure(story)])
-    )
+    yield _section("The choice", sections.words_section(story), _charts("time-cost", [time_cost_figure(story)]))
     yield _section("What each kind would have cost", kinds_section(story))
     yield _section(
         "The search",
@@ -93,9 +91,7 @@ def _charts(identifier: str, figures: Iterable[Figure | None], slider: str = "")
         for i, figure in enumerate(shown)
     ]
     values = data(f"charts-{identifier}", [figure.to_data() for figure in shown])
-    return join(
-        (Html(slider), tag("div", *boxes, class_="charts" if len(shown) > 1 else "charts wide"), values)
-    )
+    return join((Html(slider), tag("div", *boxes, class_="charts" if len(shown) > 1 else "charts wide"), values))
 
 
 def _beliefs(story: JobStory) -> Html:
@@ -106,9 +102,7 @@ def _beliefs(story: JobStory) -> Html:
     title = tag("h3", "What the search believed")
     legend = "Mean and 95 % band of the throughput over nodes; the numbers are the trials in their order."
     more = f" {left_out} more kinds of machines and batch sizes are not drawn." if left_out else ""
-    return join(
-        (title, tag("p", legend, more, class_="quiet"), _charts("beliefs", figures, _slider(steps, story)))
-    )
+    return join((title, tag("p", legend, more, class_="quiet"), _charts("beliefs", figures, _slider(steps, story))))
 
 
 def _slider(steps: int, story: JobStory) -> Html:

@@ -46,9 +46,7 @@ def order_figure(story: JobStory) -> Figure | None:
         line("best so far", numbers, best, "var:c1", shape="hv", hoverinfo="skip"),
         *_measured(trials, values, allowed),
         *_failed(trials, max(known)),
-        line(
-            "spent on the search ($, right)", numbers, _running_usd(trials), "var:c2", dash="dot", yaxis="y2"
-        ),
+        line("spent on the search ($, right)", numbers, _running_usd(trials), "var:c2", dash="dot", yaxis="y2"),
     ]
     return Figure(
         "Deployments tried, in order",
@@ -83,9 +81,7 @@ def time_cost_figure(story: JobStory) -> Figure | None:
     return Figure(
         f"Time against cost{_beyond(story.view.goal, totals)}",
         (tuple(traces),),
-        x=axis(
-            f"total time ({unit_name}), search included", **scale(total.seconds / unit for total in totals)
-        ),
+        x=axis(f"total time ({unit_name}), search included", **scale(total.seconds / unit for total in totals)),
         y=axis("total cost, search included", **scale((total.usd for total in totals), "$")),
     )
 
@@ -197,9 +193,7 @@ def _limit_lines(goal: Goal, totals: list[Ledger], unit: float) -> list[Trace]:
 def _beyond(goal: Goal, totals: list[Ledger]) -> str:
     """The limits that lie too far off to be drawn, in words."""
     far = []
-    if goal.deadline_seconds is not None and not _near(
-        goal.deadline_seconds, [total.seconds for total in totals]
-    ):
+    if goal.deadline_seconds is not None and not _near(goal.deadline_seconds, [total.seconds for total in totals]):
         far.append(f"the deadline at {show_duration(goal.deadline_seconds)}")
     if goal.budget_usd is not None and not _near(goal.budget_usd, [total.usd for total in totals]):
         far.append(f"the budget at {show_usd(goal.budget_usd)}")

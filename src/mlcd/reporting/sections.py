@@ -50,9 +50,7 @@ def later_trials_section(story: JobStory) -> Html:
         return Html("")
     rows = []
     for number, trial in enumerate(trials, start=len(story.view.trials) + 1):
-        took = (
-            (show_duration(trial.seconds), show_usd(trial.usd)) if trial.seconds else ("while training", "")
-        )
+        took = (show_duration(trial.seconds), show_usd(trial.usd)) if trial.seconds else ("while training", "")
         cells = (number, trial.deployment, *_rate_and_band(trial), *took)
         rows.append(Row("failed" if trial.failure else "", *cells))
     title = tag("h3", "Replanned, when the job had changed")
@@ -175,9 +173,7 @@ def events_section(story: JobStory) -> Html:
     rows = [(f"+{show_duration(max(0.0, event.at - start))}", event.kind, event.message) for event in kept]
     note = f"{len(events) - len(kept)} events in the middle are left out." if len(kept) < len(events) else ""
     return (
-        join((table(("after", "what", ""), rows, numbers=(0,)), tag("p", note, class_="quiet")))
-        if rows
-        else Html("")
+        join((table(("after", "what", ""), rows, numbers=(0,)), tag("p", note, class_="quiet"))) if rows else Html("")
     )
 
 
@@ -187,9 +183,7 @@ def facts_section(story: JobStory, version: str) -> Html:
     facts = {
         "job": record.id,
         "submitted": datetime.fromtimestamp(record.submitted_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
-        "cloud": " ".join(
-            [record.cloud, *(f"{key}={value}" for key, value in sorted(record.cloud_options.items()))]
-        ),
+        "cloud": " ".join([record.cloud, *(f"{key}={value}" for key, value in sorted(record.cloud_options.items()))]),
         **_job_facts(record.job),
         "deployments in the space": f"{len(story.space)}" if story.space else "",
         "prices": _prices(story),
@@ -216,10 +210,7 @@ def _job_facts(job: Job) -> dict[str, object]:
 
 
 def _prices(story: JobStory) -> str:
-    sources = {
-        " ".join(part for part in (offer.source, offer.priced_at) if part)
-        for offer in story.view.record.offers
-    }
+    sources = {" ".join(part for part in (offer.source, offer.priced_at) if part) for offer in story.view.record.offers}
     return "; ".join(sorted(source for source in sources if source))
 
 

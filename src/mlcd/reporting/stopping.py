@@ -42,6 +42,4 @@ def _training_lost(view: JobView) -> str:
     unless = f"unless the program saves within {grace} of SIGTERM"
     if saved > 0:
         return f"The newest checkpoint has {saved:,.0f} samples: {done - saved:,.0f} more are lost, {unless}."
-    return (
-        f"There is no checkpoint: all {done:,.0f} samples are lost, and resume starts from nothing, {unless}."
-    )
+    return f"There is no checkpoint: all {done:,.0f} samples are lost, and resume starts from nothing, {unless}."

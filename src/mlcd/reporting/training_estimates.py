@@ -86,17 +86,13 @@ def _from_rates(
         return None
     offer = deployment.offer
     work *= slowdown(offer.losses_per_hour, view.start_seconds, lifetime_seconds=offer.lifetime_seconds)
-    seconds, longest, shortest = (
-        view.start_seconds + work / max(one, rate / 1000) for one in (rate, low, high)
-    )
+    seconds, longest, shortest = (view.start_seconds + work / max(one, rate / 1000) for one in (rate, low, high))
     return TrainingEstimate(deployment, seconds, shortest, longest, deployment.rental_usd(seconds), measured)
 
 
 def samples_by_batch(record: JobRecord, chosen: Deployment) -> str:
     """How much is to be trained, where that differs by the batch size; nothing where it does not."""
-    least, most = (
-        choose(record.samples_at.items(), key=itemgetter(1), default=(0, 0.0)) for choose in (min, max)
-    )
+    least, most = (choose(record.samples_at.items(), key=itemgetter(1), default=(0, 0.0)) for choose in (min, max))
     if most[1] <= least[1]:
         return ""
     here = record.samples(chosen)

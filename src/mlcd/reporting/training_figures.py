@@ -51,9 +51,7 @@ def _forecast(story: JobStory, unit: float) -> tuple[Trace, ...]:
     forecast = plan.forecast
     start = min(story.view.start_seconds, forecast.low_seconds)
     slow = (forecast.high_seconds - start) or 1.0
-    low, expected = (
-        done + (work - done) * (at - start) / slow for at in (forecast.low_seconds, forecast.seconds)
-    )
+    low, expected = (done + (work - done) * (at - start) / slow for at in (forecast.low_seconds, forecast.seconds))
     x = [start / unit, forecast.low_seconds / unit, forecast.seconds / unit, forecast.high_seconds / unit]
     area = band(x, [done, low, expected, work], [done, work, work, work], "var:muted")
     ends = [start / unit, forecast.seconds / unit]
@@ -86,9 +84,7 @@ def _expected_rate(story: JobStory) -> float | None:
     return next((found.samples_per_second for found in reversed(seen) if found is not None), None)
 
 
-def _metric(
-    metrics: Sequence[MetricPoint], name: str, number: int, unit: float, unit_name: str
-) -> Figure | None:
+def _metric(metrics: Sequence[MetricPoint], name: str, number: int, unit: float, unit_name: str) -> Figure | None:
     points = thinned([point for point in metrics if point.name == name])
     trace = line(name, [p.seconds / unit for p in points], [p.value for p in points], colour(number + 3))
     values = [point.value for point in points if isfinite(point.value)]

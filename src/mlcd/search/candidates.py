@@ -14,8 +14,7 @@ from mlcd.search.table import StudyView, Table, goal_values
 def affordable(view: StudyView, room: ProbeLimit) -> Mask:
     """ProbeLimit.admits for all deployments (m,)."""
     return np.asarray(
-        (view.probe_seconds * PROBE_SURCHARGE <= room.seconds)
-        & (view.probe_usd * PROBE_SURCHARGE <= room.usd)
+        (view.probe_seconds * PROBE_SURCHARGE <= room.seconds) & (view.probe_usd * PROBE_SURCHARGE <= room.usd)
     )
 
 

@@ -102,16 +102,12 @@ def _risk(study: Study, choice: Deployment | None, forecast: Forecast) -> str:
     if choice is None or choice.offer.losses_per_hour <= 0.0:
         return ""
     losses = choice.offer.losses_per_hour * forecast.seconds / 3600.0
-    lost = (forecast.seconds - study.start_seconds) * (
-        1.0 - 1.0 / study.slowdown(choice.offer.losses_per_hour)
-    )
+    lost = (forecast.seconds - study.start_seconds) * (1.0 - 1.0 / study.slowdown(choice.offer.losses_per_hour))
     cost = f"{show_duration(lost)} and {show_usd(choice.usd(lost))}"
     return f"Of that, {cost} are for its machines being taken back, which is expected {losses:.2g} times."
 
 
-def _rank(
-    study: Study, choice: Deployment | None, forecast: Forecast, seen: dict[Deployment, Forecast]
-) -> str:
+def _rank(study: Study, choice: Deployment | None, forecast: Forecast, seen: dict[Deployment, Forecast]) -> str:
     if choice not in seen:
         return f"{choice} is expected to serve the goal best; it was not tried."
     able = [each for each in seen.values() if study.goal.allows(*_total(study, each))]

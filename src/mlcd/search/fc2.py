@@ -96,9 +96,7 @@ class CostOpt(SpeedBeliefs):
                 did_you_mean(self.parameter_server, table.kinds),
             )
         best = min(offers, key=lambda offer: (-offer.instance.network_gbps, offer.whole_usd_per_hour))
-        return ParameterServer(
-            best.whole_usd_per_hour, best.instance.network_gbps * 1e3 or self.parameter_server_mbps
-        )
+        return ParameterServer(best.whole_usd_per_hour, best.instance.network_gbps * 1e3 or self.parameter_server_mbps)
 
     def _may_serve(self, deployment: Deployment) -> bool:
         return self.parameter_server in ("", deployment.offer.instance.name)

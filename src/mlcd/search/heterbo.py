@@ -109,27 +109,19 @@ class HeterBO(SpeedBeliefs):
             return first
         return end_of_batch_sizes(view, candidates, best.deployment)
 
-    def _towards_better(
-        self, view: StudyView, candidates: Mask, speeds: Speeds, incumbent: Trial
-    ) -> Deployment | Stop:
+    def _towards_better(self, view: StudyView, candidates: Mask, speeds: Speeds, incumbent: Trial) -> Deployment | Stop:
         outcomes = possible_outcomes(view, speeds, speed_bounds(view, self._z))
         saving = _expected_saving(view, outcomes, incumbent, self._z)  # eq. 4
         net = saving - goal_cost_of_probes(view, incumbent)  # eq. 7 and 8
         worthwhile = candidates & (net > 0.0)
         if not worthwhile.any():
-            return Stop(
-                incumbent.deployment, "no other deployment is expected to save more than trying it costs"
-            )
+            return Stop(incumbent.deployment, "no other deployment is expected to save more than trying it costs")
         return _best_of(view, worthwhile, net)
 
     def _towards_feasible(self, view: StudyView, candidates: Mask, speeds: Speeds) -> Deployment | Stop:
         trainings = expect_trainings(view, speeds)
         seconds, usd = _left_to_train(view, self._z)
-        possible = (
-            candidates
-            & trainings.could_be_within(seconds, usd, _Z_TO_GIVE_UP)
-            & _within_bounds(view, self._z)
-        )
+        possible = candidates & trainings.could_be_within(seconds, usd, _Z_TO_GIVE_UP) & _within_bounds(view, self._z)
         if not possible.any():
             return _scaled_out(view, candidates, trainings)
         chance = np.where(possible, _chance_to_work(view) * trainings.chance_within(seconds, usd), 0.0)

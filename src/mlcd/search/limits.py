@@ -45,9 +45,7 @@ def surely_feasible(study: Study) -> Trial | None:
 def nearest(study: Study, trials: Iterable[Trial] | None = None) -> Trial | None:
     """The measured deployment that passes the limits by the least, however far."""
     candidates = measured_trials(study) if trials is None else trials
-    return min(
-        candidates, key=lambda trial: study.goal.excess(*_pair(expected_total(study, trial))), default=None
-    )
+    return min(candidates, key=lambda trial: study.goal.excess(*_pair(expected_total(study, trial))), default=None)
 
 
 def goal_value(study: Study, trial: Trial) -> float:

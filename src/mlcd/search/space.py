@@ -93,9 +93,7 @@ def _sieves(job: Job, resources: Resources) -> Sequence[_Filter]:
 
 
 def _kinds(kinds: tuple[str, ...]) -> _Filter:
-    return _Filter(
-        f"kinds {', '.join(kinds)}", lambda offer: offer.kind in kinds, lambda offer: offer.kind, kinds
-    )
+    return _Filter(f"kinds {', '.join(kinds)}", lambda offer: offer.kind in kinds, lambda offer: offer.kind, kinds)
 
 
 def _names(resources: Resources) -> Iterable[_Filter]:

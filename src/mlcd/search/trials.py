@@ -28,9 +28,7 @@ def measured_trials(study: Study) -> tuple[Trial, ...]:
         if trial.measurement is not None:
             groups.setdefault(trial.deployment, []).append(trial)
     return tuple(
-        replace(
-            trials[-1], outcome=average([t.outcome for t in trials if isinstance(t.outcome, Measurement)])
-        )
+        replace(trials[-1], outcome=average([t.outcome for t in trials if isinstance(t.outcome, Measurement)]))
         for trials in groups.values()
     )
 

@@ -131,15 +131,11 @@ def _in_words(way: RaisedLimits, tried: bool) -> str:
     return f"{where}: {' and '.join(needs)} would be enough"
 
 
-def _nearest_in_words(
-    study: Study, totals: Mapping[Deployment, Ledger], seen: Mapping[Deployment, Forecast]
-) -> str:
+def _nearest_in_words(study: Study, totals: Mapping[Deployment, Ledger], seen: Mapping[Deployment, Forecast]) -> str:
     nearest = min(totals, key=lambda each: study.goal.excess(totals[each].seconds, totals[each].usd))
     untried = "" if nearest in seen else ", estimated without trying it"
     total = totals[nearest]
-    return (
-        f"The nearest is {nearest}{untried}: {show_duration(total.seconds)} and {show_usd(total.usd)} in all."
-    )
+    return f"The nearest is {nearest}{untried}: {show_duration(total.seconds)} and {show_usd(total.usd)} in all."
 
 
 def _hint_without_forecast(study: Study) -> str:

@@ -99,9 +99,7 @@ class Accounts:
         """A team with its budget, new or changed."""
         with self._database.writing() as connection:
             _make_team(connection, team.name)
-            connection.execute(
-                update(teams).where(teams.c.name == team.name).values(budget_usd=team.budget_usd)
-            )
+            connection.execute(update(teams).where(teams.c.name == team.name).values(budget_usd=team.budget_usd))
 
     def teams(self) -> list[Team]:
         """All teams by name."""
@@ -118,9 +116,7 @@ class Accounts:
     def put_token(self, token: Token, digest: str) -> None:
         """Keep a token, in place of one with the same id."""
         with self._database.writing() as connection:
-            connection.execute(
-                delete(tokens).where(tokens.c.id == token.id, tokens.c.account == token.account)
-            )
+            connection.execute(delete(tokens).where(tokens.c.id == token.id, tokens.c.account == token.account))
             row = {**{key: getattr(token, key) for key in _TOKEN}, "digest": digest}
             connection.execute(insert(tokens).values(row))
 

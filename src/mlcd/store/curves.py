@@ -37,10 +37,7 @@ def add_points(connection: Connection, task: int, new: Sequence[Point]) -> None:
 def add_metrics(connection: Connection, task: int, new: Sequence[MetricPoint]) -> None:
     """Append to the metrics of a task, likewise."""
     numbers = _series_with(connection, task, {sound(point.name) for point in new})
-    rows = [
-        {"series": numbers[sound(p.name)], "seconds": p.seconds, "step": p.step, "value": p.value}
-        for p in new
-    ]
+    rows = [{"series": numbers[sound(p.name)], "seconds": p.seconds, "step": p.step, "value": p.value} for p in new]
     if rows:
         connection.execute(insert_or_skip(connection, metrics), rows)
 
@@ -48,9 +45,7 @@ def add_metrics(connection: Connection, task: int, new: Sequence[MetricPoint]) -
 def all_points(connection: Connection, job_id: str, most: int | None = None) -> tuple[Point, ...]:
     """Progress of all tasks in one line; at most so many points, first and last included."""
     line = [
-        Point(
-            row.seconds + task.later_seconds, _number(row.steps), _number(row.samples) + task.samples_before
-        )
+        Point(row.seconds + task.later_seconds, _number(row.steps), _number(row.samples) + task.samples_before)
         for task in _attempts(connection, job_id)
         for row in _curve(connection, points.c.task, task.number, most)
     ]
@@ -87,17 +82,12 @@ def _attempts(connection: Connection, job_id: str) -> list[_AttemptTask]:
         select(points.c.task).where(points.c.task == tasks.c.number).exists()
         | select(series.c.task).where(series.c.task == tasks.c.number).exists()
     )
-    query = select(tasks.c.number, tasks.c.doc, attempts.c.doc).join_from(
-        tasks, attempts, of_task, isouter=True
-    )
-    rows = connection.execute(
-        query.where(tasks.c.job_id == job_id, has_curves).order_by(tasks.c.number)
-    ).all()
+    query = select(tasks.c.number, tasks.c.doc, attempts.c.doc).join_from(tasks, attempts, of_task, isouter=True)
+    rows = connection.execute(query.where(tasks.c.job_id == job_id, has_curves).order_by(tasks.c.number)).all()
     launches = [read(TaskRecord, task).intended_at for _, task, _ in rows]
     before = [read(Attempt, attempt).samples_before if attempt else 0.0 for _, _, attempt in rows]
     return [
-        _AttemptTask(row[0], at - launches[0], samples)
-        for row, at, samples in zip(rows, launches, before, strict=True)
+        _AttemptTask(row[0], at - launches[0], samples) for row, at, samples in zip(rows, launches, before, strict=True)
     ]
 
 
@@ -156,17 +146,11 @@ def _hops(key: Column[int], number: int, first: float, last: float, step: float)
     later = table.alias("later")
     following = (
         select(func.min(later.c.seconds))
-        .where(
-            later.c[key.name] == number, later.c.seconds >= picked.c.seconds + step, later.c.seconds < last
-        )
+        .where(later.c[key.name] == number, later.c.seconds >= picked.c.seconds + step, later.c.seconds < last)
         .scalar_subquery()
     )
     picked = picked.union_all(select(following).where(picked.c.seconds.is_not(None)))
-    return (
-        select(table)
-        .join(picked, (key == number) & (table.c.seconds == picked.c.seconds))
-        .order_by(table.c.seconds)
-    )
+    return select(table).join(picked, (key == number) & (table.c.seconds == picked.c.seconds)).order_by(table.c.seconds)
 
 
 def _number(stored: float | None) -> float:

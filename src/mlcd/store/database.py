@@ -38,9 +38,7 @@ class Database:
         in_memory = isinstance(engine.pool, StaticPool)
         # Threads queue here rather than poll for SQLite's one write lock.
         lock = threading.Lock()
-        self._write_turn: AbstractContextManager[Any] = (
-            lock if url.get_backend_name() == "sqlite" else nullcontext()
-        )
+        self._write_turn: AbstractContextManager[Any] = lock if url.get_backend_name() == "sqlite" else nullcontext()
         self._read_turn: AbstractContextManager[Any] = lock if in_memory else nullcontext()
 
     @contextmanager

@@ -22,9 +22,7 @@ class Fault:
 
 
 FULL = Fault("the disk is full", "Free some space and try again; what was written before is safe.")
-LOCKED = Fault(
-    "another process holds it locked", "Wait a little and try again, or end the process that uses it."
-)
+LOCKED = Fault("another process holds it locked", "Wait a little and try again, or end the process that uses it.")
 DAMAGED = Fault(
     "the file is damaged or not an mlcd database",
     "Move the file away and try again, or name another one in MLCD_STORE.",
@@ -33,12 +31,8 @@ FORBIDDEN = Fault(
     "it may not be opened or written", "Check the owner and the permissions of the file and of its folder."
 )
 DISK = Fault("the disk does not work", "Check the disk and its free space; a network disk will not do.")
-UNREACHABLE = Fault(
-    "the server cannot be reached", "Check MLCD_STORE, and that the server runs and lets you in."
-)
-REFUSED = Fault(
-    "the server refused the login", "Check the user, the password and the database in MLCD_STORE."
-)
+UNREACHABLE = Fault("the server cannot be reached", "Check MLCD_STORE, and that the server runs and lets you in.")
+REFUSED = Fault("the server refused the login", "Check the user, the password and the database in MLCD_STORE.")
 CROWDED = Fault("it has no free connection", "Try again, or allow more connections.")
 CLASHED = Fault("two changes got into each other's way", "Try again.")
 UNKNOWN = Fault("something unexpected went wrong", "The first line of the database's own message is above.")

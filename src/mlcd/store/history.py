@@ -30,9 +30,7 @@ def all_trials(connection: Connection, job_id: str) -> tuple[Trial, ...]:
 
 def trials_of(connection: Connection, job_ids: Collection[str]) -> dict[str, tuple[Trial, ...]]:
     """Trials in order, of several jobs at once."""
-    query = (
-        select(trials.c.job_id, trials.c.doc).where(trials.c.job_id.in_(job_ids)).order_by(trials.c.number)
-    )
+    query = select(trials.c.job_id, trials.c.doc).where(trials.c.job_id.in_(job_ids)).order_by(trials.c.number)
     found: dict[str, list[Trial]] = {job_id: [] for job_id in job_ids}
     for job_id, doc in connection.execute(query):
         found[job_id].append(read(Trial, doc))
@@ -68,9 +66,7 @@ def add_event(
     return event
 
 
-def events_after(
-    connection: Connection, job_id: str, after: int = 0, limit: int | None = None
-) -> list[Event]:
+def events_after(connection: Connection, job_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
     """Events in order, from the one after that number."""
     query = select(events.c.doc).where(events.c.job_id == job_id, events.c.number > after)
     rows = connection.execute(query.order_by(events.c.number).limit(limit))
@@ -92,7 +88,5 @@ def all_lives(connection: Connection, job_id: str) -> tuple[Live, ...]:
     """All tasks that were seen running when the newest one was, in the order in which they were intended."""
     known = lives.c.task_id == tasks.c.id
     query = select(lives.c.doc).join_from(lives, tasks, known, isouter=True)
-    rows = connection.execute(
-        query.where(lives.c.job_id == job_id).order_by(func.coalesce(tasks.c.number, 0))
-    )
+    rows = connection.execute(query.where(lives.c.job_id == job_id).order_by(func.coalesce(tasks.c.number, 0)))
     return tuple(read(Live, doc) for doc in rows.scalars())

@@ -48,9 +48,7 @@ def allowances(connection: Connection, name: str, leave_out: str = "") -> tuple[
     account = _account(connection, name)
     if account is None:
         return ()
-    members = (
-        connection.execute(select(accounts.c.name).where(accounts.c.team == account.team)).scalars().all()
-    )
+    members = connection.execute(select(accounts.c.name).where(accounts.c.team == account.team)).scalars().all()
     return (
         _allowance(connection, name, account.budget_usd, [name], leave_out),
         _allowance(connection, f"team {account.team}", account.team_usd, members, leave_out),

@@ -144,9 +144,7 @@ class Store:
     add_event = _locking(history.add_event)
     events = _reading(history.events_after)
 
-    def add_event_once(
-        self, job_id: str, at: float, kind: str, message: str, data: Mapping[str, Any]
-    ) -> Event | None:
+    def add_event_once(self, job_id: str, at: float, kind: str, message: str, data: Mapping[str, Any]) -> Event | None:
         """Keep an event unless one of that kind and with these data is there; None: it is.
 
         `at` is on the wall's clock; in a job that lives by another, it is the moment of its newest event.

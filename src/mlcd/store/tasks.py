@@ -31,9 +31,7 @@ def add(connection: Connection, record: TaskRecord) -> None:
     }
     added = connection.execute(insert_or_skip(connection, tasks).values(row).returning(tasks.c.number))
     if added.first() is None:
-        raise StoreError(
-            f"There is a task with the id '{record.id}' already.", "Give the new one another id."
-        )
+        raise StoreError(f"There is a task with the id '{record.id}' already.", "Give the new one another id.")
 
 
 def set_handle(connection: Connection, task_id: str, handle: str) -> None:
@@ -78,9 +76,7 @@ def number_of(connection: Connection, job_id: str, task_id: str) -> int:
     return number
 
 
-def put_charges(
-    connection: Connection, job_id: str, task_id: str, kind: TaskKind, lines: Sequence[Charge]
-) -> None:
+def put_charges(connection: Connection, job_id: str, task_id: str, kind: TaskKind, lines: Sequence[Charge]) -> None:
     """Make these the lines of a task on its locked job's bill.
 
     A task on machines that an earlier one has paid in advance may use less than was paid. What is left over is taken
@@ -113,9 +109,7 @@ def _take_off(connection: Connection, earlier: Select[Any], usd: float, what: st
     return usd - left
 
 
-def _insert(
-    connection: Connection, task: int, kind: TaskKind, lines: Sequence[Charge], first: int = 0
-) -> None:
+def _insert(connection: Connection, task: int, kind: TaskKind, lines: Sequence[Charge], first: int = 0) -> None:
     rows = [
         {
             "task": task,

@@ -72,9 +72,7 @@ class Exchange:
             if collected >= 0:
                 self._collect(rounds[collected], first + collected)
 
-    def all_reduce_in_place(
-        self, arrays_of_all: Callable[[], list[Array]], first: int, reduction: Reduction
-    ) -> None:
+    def all_reduce_in_place(self, arrays_of_all: Callable[[], list[Array]], first: int, reduction: Reduction) -> None:
         """The same on arrays in memory that all share: each worker writes the sums of its shard into everybody's.
 
         Two numbers are used: one when all gradients are there, and one when all sums are.
@@ -94,9 +92,7 @@ class Exchange:
         self._barrier_of_all(first + 1)
         self._watch.done(DL_GRAD)
 
-    def reduce_scatter(
-        self, rounds: Sequence[Round], first: int, reduction: Reduction, into: Sequence[Array]
-    ) -> None:
+    def reduce_scatter(self, rounds: Sequence[Round], first: int, reduction: Reduction, into: Sequence[Array]) -> None:
         """Put the combined values of this worker's own shard into chunks of its size."""
         self._watch.start()
         for turn in range(len(rounds) + _LAG):
@@ -153,13 +149,8 @@ class Exchange:
 
     def _aggregate(self, chunks: Round, number: int, reduction: Reduction, into: Array) -> None:
         mine = chunks[self._rank]
-        arriving = self._store.receive(
-            PIECE, number, self._others, self._places(chunks, number), self._new_timeout()
-        )
-        parts = (
-            mine if rank == self._rank else next(arriving).view(mine.dtype)
-            for rank in range(self._world_size)
-        )
+        arriving = self._store.receive(PIECE, number, self._others, self._places(chunks, number), self._new_timeout())
+        parts = (mine if rank == self._rank else next(arriving).view(mine.dtype) for rank in range(self._world_size))
         _combine(parts, self._world_size, reduction, self._sum[: mine.nbytes].view(mine.dtype), into)
         self._watch.done(DL_SHARD)
 

@@ -25,9 +25,7 @@ LONGEST = 500  # letters of a parameter
 _ENDS = {JobState.SUCCEEDED: "FINISHED", JobState.FAILED: "FAILED"}
 
 
-def open_runs(
-    store: Store, settings: Settings, record: JobRecord, _secrets: Mapping[str, str]
-) -> Runs | None:
+def open_runs(store: Store, settings: Settings, record: JobRecord, _secrets: Mapping[str, str]) -> Runs | None:
     """The run of a job; None: the variable is not set."""
     uri = os.environ.get(VARIABLE)
     if not uri:
@@ -61,9 +59,7 @@ class Runs:
         step = int(live.samples) if live is not None else 0
         for name, value in values.items():
             if repr(self._written.get(name)) != repr(value):  # nan is not equal to itself
-                self._client.log_metric(
-                    self._run_id, _safe(name), value, timestamp=int(time.time() * 1000), step=step
-                )
+                self._client.log_metric(self._run_id, _safe(name), value, timestamp=int(time.time() * 1000), step=step)
                 self._written[name] = value
         deployment = str(record.deployment) if record.plan is not None else ""
         if deployment != self._deployment:

@@ -26,9 +26,7 @@ VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 _FLUSH_MILLIS = 10_000
 
 
-def open_traces(
-    store: Store, _settings: Settings, record: JobRecord, _secrets: Mapping[str, str]
-) -> Traces | None:
+def open_traces(store: Store, _settings: Settings, record: JobRecord, _secrets: Mapping[str, str]) -> Traces | None:
     """The traces of a job; None: the variables are not set, or OTEL_SDK_DISABLED is."""
     off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if off or not any(os.environ.get(name) for name in VARIABLES):
@@ -59,9 +57,7 @@ class Traces:
             id_generator=self._ids, resource=Resource.create({"service.name": name}), shutdown_on_exit=False
         )
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
-        self._sent = {
-            task.id for task in store.tasks(job_id) if task.ended_at is not None
-        }  # by earlier controllers
+        self._sent = {task.id for task in store.tasks(job_id) if task.ended_at is not None}  # by earlier controllers
 
     def look(self) -> None:
         """Send what has ended."""

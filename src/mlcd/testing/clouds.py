@@ -127,9 +127,7 @@ class CloudContract:
     def running(self, cloud: Cloud, task: Task) -> Launched:
         """The task, launched and waited for until it runs and costs money."""
         launched = self.launch(cloud, task)
-        self.wait_for(
-            cloud, launched.handle, lambda status: status.state is TaskState.RUNNING and status.usd > 0
-        )
+        self.wait_for(cloud, launched.handle, lambda status: status.state is TaskState.RUNNING and status.usd > 0)
         return launched
 
     def ended(self, cloud: Cloud, handle: Handle) -> TaskStatus:

@@ -86,9 +86,7 @@ def small_space(
     )
 
 
-def make_study(
-    goal: Goal, space: tuple[Deployment, ...] | None = None, hours: float = 24.0, seed: int = 0
-) -> Study:
+def make_study(goal: Goal, space: tuple[Deployment, ...] | None = None, hours: float = 24.0, seed: int = 0) -> Study:
     """A study of a job that takes the fastest deployment of the space that many hours."""
     space = small_space() if space is None else space
     return Study(goal, space, samples=hours * 3600.0 * max(map(scaling_truth, space)), seed=seed)

@@ -64,9 +64,7 @@ class Allowance:
         """So many bytes more."""
         self.left_bytes -= size
         if self.left_bytes < 0:
-            raise UserError(
-                "The archive unpacks to more than this server takes.", "Send less, or a smaller part."
-            )
+            raise UserError("The archive unpacks to more than this server takes.", "Send less, or a smaller part.")
 
 
 def unpack(file: Path, name: str, into: Path, most_bytes: int) -> None:
@@ -79,9 +77,7 @@ def unpack(file: Path, name: str, into: Path, most_bytes: int) -> None:
     elif _untar(file, into, allowance):
         return
     elif name.lower().endswith(_ARCHIVES):
-        raise BrokenArchiveError(
-            f"'{name}' is not an archive that can be read.", "Pack it again and send it again."
-        )
+        raise BrokenArchiveError(f"'{name}' is not an archive that can be read.", "Pack it again and send it again.")
     else:
         (into / name).hardlink_to(file)
 
@@ -125,9 +121,7 @@ def _untar(file: Path, into: Path, allowance: Allowance) -> bool:
         return False
     places = {"file": str(file), "into": str(into)}
     order = {**places, "most_bytes": allowance.left_bytes, "most_entries": MOST_ENTRIES}
-    done = subprocess.run(
-        [sys.executable, "-m", "mlcd.web.untar", json.dumps(order)], capture_output=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", "mlcd.web.untar", json.dumps(order)], capture_output=True, check=False)
     if done.returncode not in (0, NO_TAR):
         raise _told(done)
     return done.returncode == 0
@@ -152,9 +146,7 @@ def _told(done: subprocess.CompletedProcess[bytes]) -> Exception:
         said = json.loads(done.stdout)
     except ValueError:
         log.warning("An archive could not be read: %s", done.stderr.decode(errors="replace")[-2000:])
-        return BrokenArchiveError(
-            "The archive takes too much time or memory to be read.", "Pack it again, as a zip."
-        )
+        return BrokenArchiveError("The archive takes too much time or memory to be read.", "Pack it again, as a zip.")
     if "errno" in said:
         return OSError(said["errno"], said["message"])
     return (BrokenArchiveError if said["broken"] else UserError)(said["message"], said["hint"])

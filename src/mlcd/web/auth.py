@@ -70,9 +70,7 @@ def signed_in(request: Request, site: SiteOf) -> Actor:
 def may_change(actor: Annotated[Actor, Depends(signed_in)]) -> Actor:
     """One who may change things."""
     if actor.role is Role.VIEWER:
-        raise NotAllowedError(
-            "A viewer may look, but not change anything.", "Ask an admin for the role 'user'."
-        )
+        raise NotAllowedError("A viewer may look, but not change anything.", "Ask an admin for the role 'user'.")
     return actor
 
 

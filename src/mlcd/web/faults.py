@@ -93,9 +93,7 @@ def _headers(error: MlcdError) -> dict[str, str]:
     return {"Retry-After": "10"} if isinstance(error, errors.TooManyRequestsError) else {}
 
 
-def _shown(
-    request: Request, error: MlcdError, status: int, headers: dict[str, str] | None = None
-) -> Response:
+def _shown(request: Request, error: MlcdError, status: int, headers: dict[str, str] | None = None) -> Response:
     """A page for someone who looks at it in a browser; data for programs and for scripts of our pages."""
     in_browser = request.method == "GET" and "text/html" in request.headers.get("accept", "")
     looked_at = request.headers.get("sec-fetch-dest") == "document"

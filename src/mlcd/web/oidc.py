@@ -62,9 +62,7 @@ def arrive(site: Site, cookie: str, state: str, code: str) -> tuple[Account, str
     if not secrets.compare_digest(expected.encode(), state.encode("utf-8", "replace")):
         raise NotAllowedError("The sign-on began elsewhere.", "Try again.")
     with _provider(site) as (session, endpoints):
-        token = session.fetch_token(
-            _https(endpoints["token_endpoint"]), code=code, code_verifier=verifier, **_REQUEST
-        )
+        token = session.fetch_token(_https(endpoints["token_endpoint"]), code=code, code_verifier=verifier, **_REQUEST)
         keys = _get(session, endpoints["jwks_uri"])
     return _account(site, settings, _claims(settings, token, keys, nonce)), str(to)
 
@@ -155,9 +153,7 @@ def _account(site: Site, settings: Oidc, claims: Mapping[str, Any]) -> Account:
     if known is None:
         _refuse_strangers(settings, claims)
         if accounts.count() == 0:
-            raise NotAllowedError(
-                "The first account is made with the setup token.", "Ask whoever runs the server."
-            )
+            raise NotAllowedError("The first account is made with the setup token.", "Ask whoever runs the server.")
         name = account_name(str(claims.get(settings.claim) or claims.get("email") or claims["sub"]))
         known = Account(name, Role.USER, TEAM, time.time(), subject=subject)
         accounts.add(known)

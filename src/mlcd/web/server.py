@@ -91,9 +91,7 @@ def _welcome(wanted: ServeSettings, setup: str | None) -> list[str]:
     if wanted.insecure and not wanted.accounts:
         lines.append("Anyone who reaches this address can run programs here and spend money.")
     if setup is not None:
-        lines.append(
-            f"There are no accounts yet. Make the first one, an admin's, at {url}/setup with this token:"
-        )
+        lines.append(f"There are no accounts yet. Make the first one, an admin's, at {url}/setup with this token:")
         lines.append(setup)
     return lines
 

@@ -44,9 +44,7 @@ class Submission(Body):
     """A job with what belongs to it."""
 
     job: dict[str, Any] = Field(description="The keys of a job file.")
-    code: str | None = Field(
-        None, description="The upload with the program; `workdir` is a folder within it."
-    )
+    code: str | None = Field(None, description="The upload with the program; `workdir` is a folder within it.")
     envs: dict[str, str] = Field(default_factory=dict)
     secrets: dict[str, str] = Field(default_factory=dict, description="Values; stored ones need not be sent.")
     overrides: dict[str, Any] = Field(default_factory=dict, description="Keys of the job, with dots.")
@@ -97,9 +95,7 @@ def cloud_options(site: Site, who: Actor, cloud: str, given: Mapping[str, str]) 
 def upload_path(site: Site, who: Actor, reference: str) -> Path:
     """The place that 'upload:ID/path' names; one of somebody else's uploads is not found."""
     if not reference.startswith(UPLOAD):
-        raise UserError(
-            f"'{reference[:80]}' is not a path on this server.", "Send the file and write upload:ID/path."
-        )
+        raise UserError(f"'{reference[:80]}' is not a path on this server.", "Send the file and write upload:ID/path.")
     upload_id, _, path = reference.removeprefix(UPLOAD).partition("/")
     return _inside(site.uploads.folder(_mine(site, who, upload_id)), path)
 

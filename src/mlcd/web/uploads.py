@@ -186,9 +186,7 @@ class Uploads:
             else:
                 yield True  # closing the file lets go
 
-    async def _write(
-        self, file: Path, chunks: AsyncIterable[bytes], hold: Callable[[int], None]
-    ) -> tuple[str, int]:
+    async def _write(self, file: Path, chunks: AsyncIterable[bytes], hold: Callable[[int], None]) -> tuple[str, int]:
         digest, size = hashlib.sha256(), 0
         with file.open("wb") as stream:
             async for chunk in chunks:
@@ -223,9 +221,7 @@ class Uploads:
             with self._counting:
                 all_of_them[:] = [each for each in all_of_them if each is not mine]
 
-    def _keep(
-        self, work: Path, sender: Sender, received: Received, record: Callable[[Received], None]
-    ) -> None:
+    def _keep(self, work: Path, sender: Sender, received: Received, record: Callable[[Received], None]) -> None:
         """Store and record it, while nobody deletes anything and the sender stores nothing else."""
         with self._lock(fcntl.LOCK_SH), self._turn_of(sender):
             self._put(work, sender, received)
@@ -268,9 +264,7 @@ def upload_id(sender: str, name: str, digest: str) -> str:
 def _refuse_many(sender: Sender, arriving: int) -> None:
     """Each takes a thread of the server while it waits for its turn."""
     if sender.most_bytes is not None and arriving >= MOST_AT_ONCE:
-        raise TooManyRequestsError(
-            f"You are sending {arriving} uploads already.", "Wait until one of them is done."
-        )
+        raise TooManyRequestsError(f"You are sending {arriving} uploads already.", "Wait until one of them is done.")
 
 
 def _refuse_beyond(sender: Sender, size: int) -> None:

@@ -102,9 +102,7 @@ class Counts:
     def mark_save(self) -> None:
         """The program begins to save right now: of the counts that may be meant later, it is this one."""
         past = (
-            self._reported_past
-            if self.reports_samples
-            else self._loop_past or self._hooked_past or self._reported_past
+            self._reported_past if self.reports_samples else self._loop_past or self._hooked_past or self._reported_past
         )
         self._marked = past[-1] if past else None
 

@@ -104,9 +104,7 @@ def _target(text: str) -> Target | None:
     try:
         target: Any = json.loads(text) if text else None
         return (
-            Target(str(target["metric"]), float(target["value"]), target.get("direction") == "up")
-            if target
-            else None
+            Target(str(target["metric"]), float(target["value"]), target.get("direction") == "up") if target else None
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

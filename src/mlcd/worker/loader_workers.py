@@ -31,11 +31,7 @@ class SurviveSigterm:
 def survive_sigterm(loader: Any) -> None:
     """Make the workers of this loader survive a first SIGTERM; anything but a torch loader with workers is left alone."""
     init = getattr(loader, "worker_init_fn", None)
-    if (
-        getattr(loader, "num_workers", 0)
-        and hasattr(loader, "worker_init_fn")
-        and not isinstance(init, SurviveSigterm)
-    ):
+    if getattr(loader, "num_workers", 0) and hasattr(loader, "worker_init_fn") and not isinstance(init, SurviveSigterm):
         loader.worker_init_fn = SurviveSigterm(init)
 
 

@@ -77,9 +77,7 @@ class Session:
         """Take in what the program reports."""
         if step is not None or samples is not None:
             before_step, before_samples = self.reported_before
-            self.counts.report(
-                self._since("step", step, before_step), self._since("samples", samples, before_samples)
-            )
+            self.counts.report(self._since("step", step, before_step), self._since("samples", samples, before_samples))
         numbers = numbers_of(metrics)
         self.metrics.update({name: value for name, value in numbers.items() if math.isfinite(value)})
         self.reporter.add_metrics(_as_json(numbers), step)

@@ -71,9 +71,7 @@ def _wanted(hook: str) -> bool:
 
 
 def _hook(module: Any, hook: str) -> None:
-    if (
-        hook == "hook_process_groups"
-    ):  # not guarded: without it the workers would wait for each other for ever
+    if hook == "hook_process_groups":  # not guarded: without it the workers would wait for each other for ever
         importlib.import_module("mlcd.sync.pytorch.hook").hook_process_groups(module)
         return
     try:

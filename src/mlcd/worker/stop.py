@@ -70,9 +70,7 @@ class Stop:
         if self.counts.reports_samples:
             return 0.0
         return (
-            (self.env.work_samples - self.samples_before) / self._count_ranks()
-            if self.env.work_samples
-            else math.inf
+            (self.env.work_samples - self.samples_before) / self._count_ranks() if self.env.work_samples else math.inf
         )
 
     def poll(self) -> None:

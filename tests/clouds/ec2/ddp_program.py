@@ -27,9 +27,7 @@ def main() -> None:
     steps = int(os.environ["MLCD_WORK_SAMPLES"]) // BATCH
     model, optimizer = make_model()
     done = resume(model, optimizer)
-    dist.init_process_group(
-        "gloo", timeout=timedelta(minutes=5)
-    )  # whoever waits is ended by mlcd, not by this
+    dist.init_process_group("gloo", timeout=timedelta(minutes=5))  # whoever waits is ended by mlcd, not by this
     trained = DistributedDataParallel(model)
     for inputs, targets in mlcd.steps([batch_of(step, rank, ranks) for step in range(done, steps)]):
         learn(trained, optimizer, inputs, targets)

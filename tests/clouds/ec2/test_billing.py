@@ -18,9 +18,7 @@ from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.serial import to_json
 from mlcd.core.task import Task, TaskKind
 
-OFFER = Offer(
-    "ec2", InstanceType("c5.large", 2, 4), usd_per_hour=3.6, max_nodes=8
-)  # a tenth of a cent a second
+OFFER = Offer("ec2", InstanceType("c5.large", 2, 4), usd_per_hour=3.6, max_nodes=8)  # a tenth of a cent a second
 SPEC = Spec(Task("t", "j", TaskKind.TRAINING, "command", "true"), Deployment(OFFER, 2), "", 0.0, "", {})
 PAIR = (Machine("i-1", "h", "a", billed_from=1000.0), Machine("i-2", "h", "a", billed_from=1000.0))
 
@@ -49,9 +47,7 @@ def test_what_waits_for_the_next_task_is_paid_once() -> None:
     first = State(machines=PAIR, started_at=1000.0, warm=("i-1", "i-2"), warm_until=1145.0)
     paid = lines(first, 1100.0)
     assert paid["kept ready for the next task"] == pytest.approx(0.09)
-    taken = tuple(
-        replace(machine, billed_from=1105.0, paid_until=1145.0, rented_at=1000.0) for machine in PAIR
-    )
+    taken = tuple(replace(machine, billed_from=1105.0, paid_until=1145.0, rented_at=1000.0) for machine in PAIR)
     second = lines(State(machines=taken, started_at=1105.0), 1205.0)
     assert second["paid while kept ready"] == pytest.approx(-0.08)
     assert second["2 × c5.large"] + paid["2 × c5.large"] == pytest.approx(0.4)
@@ -64,9 +60,7 @@ def test_what_waits_for_the_next_task_is_paid_once() -> None:
 @pytest.mark.parametrize("ended_at", [1030.0, 1050.0, 1100.0])
 def test_the_minimum_is_of_a_machines_whole_life(kept_until: float, ended_at: float) -> None:
     kept = State(machines=PAIR, started_at=1000.0, warm=("i-1", "i-2"), warm_until=kept_until)
-    taken = tuple(
-        replace(machine, billed_from=1022.0, paid_until=kept_until, rented_at=1000.0) for machine in PAIR
-    )
+    taken = tuple(replace(machine, billed_from=1022.0, paid_until=kept_until, rented_at=1000.0) for machine in PAIR)
     bills = lines(kept, 1020.0), lines(State(machines=taken, started_at=1022.0), ended_at)
     beside = ("disk", "public addresses")
     machines = sum(usd for bill in bills for what, usd in bill.items() if what not in beside)
@@ -87,9 +81,7 @@ def test_spot_costs_what_its_zone_costs() -> None:
 def test_a_spot_price_that_rises_is_on_the_bill_from_then_on() -> None:
     zoned = tuple(replace(machine, zone="a", details={"usd_per_hour": "3.6"}) for machine in PAIR)
     state = State(machines=zoned, started_at=1000.0)
-    risen = SpotHistory(
-        at=1200.0, since=1000.0, zones={"a": ((500.0, 3.6), (1100.0, 7.2)), "b": ((0.0, 99.0),)}
-    )
+    risen = SpotHistory(at=1200.0, since=1000.0, zones={"a": ((500.0, 3.6), (1100.0, 7.2)), "b": ((0.0, 99.0),)})
     bill = {charge.what: charge.usd for charge in charges(SPEC, state, 1200.0, 73.0, risen)}
     # Two machines, a hundred seconds at a tenth of a cent and a hundred at twice that.
     assert bill["2 × c5.large"] + bill["spot price of the zone"] == pytest.approx(2 * (0.1 + 0.2))
@@ -100,9 +92,9 @@ def test_without_a_history_of_its_zone_a_machine_costs_what_it_was_rented_for() 
     history = SpotHistory(at=1200.0, since=1000.0, zones={"b": ((0.0, 99.0),)})
     dear = tuple(replace(machine, zone="a", details={"usd_per_hour": "7.2"}) for machine in PAIR)
     bill = charges(SPEC, State(machines=dear, started_at=1000.0), 1100.0, 73.0, history)
-    assert sum(
-        line.usd for line in bill if line.what in ("2 × c5.large", "spot price of the zone")
-    ) == pytest.approx(0.4)
+    assert sum(line.usd for line in bill if line.what in ("2 × c5.large", "spot price of the zone")) == pytest.approx(
+        0.4
+    )
 
 
 @pytest.fixture

@@ -62,9 +62,7 @@ def job(code: Path) -> dict[str, Any]:
     }
 
 
-def test_a_training_survives_whatever_befalls_its_hosts(
-    ec2: EmulatedEc2, client: Client, tmp_path: Path
-) -> None:
+def test_a_training_survives_whatever_befalls_its_hosts(ec2: EmulatedEc2, client: Client, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     job_id = client.submit(client.load(job(tmp_path / "code")))
     client.confirm(job_id)

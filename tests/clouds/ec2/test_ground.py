@@ -18,9 +18,7 @@ def doors(ec2: EmulatedEc2, group: str) -> list[str]:
     return [each["CidrIp"] for rule in rules for each in rule["IpRanges"]]
 
 
-def test_narrowing_who_may_reach_the_machines_leaves_no_wider_door_open(
-    ec2: EmulatedEc2, tmp_path: Path
-) -> None:
+def test_narrowing_who_may_reach_the_machines_leaves_no_wider_door_open(ec2: EmulatedEc2, tmp_path: Path) -> None:
     account = Account(ec2_settings(tmp_path).of(Ec2Settings))
     vpc = subnets(account, "us-east-1")[0]["VpcId"]
     wide = security_group(account, "us-east-1", vpc, "0.0.0.0/0")

@@ -76,9 +76,7 @@ def test_prices_are_asked_for_once(ec2: EmulatedEc2, tmp_path: Path) -> None:
     assert named(open_cloud(settings, {}).offers())["c5.large", False].usd_per_hour == 0.5
 
 
-def test_wrong_credentials_say_what_to_do(
-    ec2: EmulatedEc2, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_credentials_say_what_to_do(ec2: EmulatedEc2, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAWRONG")
     with pytest.raises(UserError, match="does not accept the credentials"):
         list(open_cloud(ec2_settings(tmp_path), {}).offers())

@@ -129,9 +129,7 @@ def limits_that_bind(table: Seen) -> tuple[float, float]:
 def assert_near(seen: Seen, view: JobView, badness: Callable[[str], float], allowed: list[str]) -> None:
     """The choice is at most a tenth worse than the best that keeps the limit with some room; readings err, too."""
     choice, best = plan_of(view).deployment.key, min(allowed, key=badness)
-    assert NEAR * badness(choice) <= badness(best) * seen.doubt(choice), (
-        f"{choice} was chosen, best is {best}"
-    )
+    assert NEAR * badness(choice) <= badness(best) * seen.doubt(choice), f"{choice} was chosen, best is {best}"
 
 
 def assert_trained_within_limits(view: JobView) -> None:

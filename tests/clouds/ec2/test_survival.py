@@ -156,9 +156,7 @@ def _warnings(client: Client, job_id: str) -> list[str]:
     return [event.message for event in client.events(job_id) if event.kind == "warning"]
 
 
-def test_data_in_a_bucket_goes_straight_to_the_machines(
-    ec2: EmulatedEc2, client: Client, tmp_path: Path
-) -> None:
+def test_data_in_a_bucket_goes_straight_to_the_machines(ec2: EmulatedEc2, client: Client, tmp_path: Path) -> None:
     store = ec2.boto("s3")
     store.create_bucket(Bucket="images")
     store.put_object(Bucket="images", Key="train/a.bin", Body=b"a" * 3000)
@@ -189,17 +187,13 @@ def _small_job(code: Path) -> dict[str, Any]:
     }
 
 
-def test_one_instance_that_is_not_known_does_not_keep_the_others_alive(
-    ec2: EmulatedEc2, tmp_path: Path
-) -> None:
+def test_one_instance_that_is_not_known_does_not_keep_the_others_alive(ec2: EmulatedEc2, tmp_path: Path) -> None:
     machines = Ec2Machines(tmp_path, ec2_settings(tmp_path).of(Ec2Settings), ["us-east-1"])
     made = ec2.boto("ec2").run_instances(ImageId=ec2.image, MinCount=1, MaxCount=1, InstanceType="c5.large")
     real = Machine(made["Instances"][0]["InstanceId"], "", "", time.time(), details={"region": "us-east-1"})
     gone = replace(real, id="i-0123456789abcdef0", billed_from=0.0)
     machines.release([gone, real])
-    state = ec2.boto("ec2").describe_instances(InstanceIds=[real.id])["Reservations"][0]["Instances"][0][
-        "State"
-    ]
+    state = ec2.boto("ec2").describe_instances(InstanceIds=[real.id])["Reservations"][0]["Instances"][0]["State"]
     assert state["Name"] in ("shutting-down", "terminated")
     with pytest.raises(CloudError, match="does not know i-0123456789abcdef0 yet"):
         machines.release([replace(gone, billed_from=time.time())])

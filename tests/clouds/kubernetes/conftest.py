@@ -152,9 +152,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -SE {shlex.quote(str(script))} "$@"\n')
     command.chmod(0o755)
     monkeypatch.setenv("FAKE_KUBE", str(root))
-    settings = KubernetesSettings(
-        kubectl=str(command), folder=str(root / "mlcd"), wait_seconds=60, lost_seconds=10
-    )
+    settings = KubernetesSettings(kubectl=str(command), folder=str(root / "mlcd"), wait_seconds=60, lost_seconds=10)
     made = Cluster(root, settings)
     made.add(node("n1"), node("n2"))
     made.configure(rights=documented_rights())

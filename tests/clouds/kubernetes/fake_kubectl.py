@@ -127,9 +127,7 @@ def fits(item, flags):
     labels = item["metadata"].get("labels", {})
     wanted = pairs(flags.get("--selector", ""))
     fields = pairs(flags.get("--field-selector", ""))
-    return wanted.items() <= labels.items() and all(
-        field(item, path) == value for path, value in fields.items()
-    )
+    return wanted.items() <= labels.items() and all(field(item, path) == value for path, value in fields.items())
 
 
 def field(item, path):
@@ -168,15 +166,10 @@ def create(names, flags, namespace, verb="create"):
 def validate(job):
     spec, template = job["spec"], job["spec"]["template"]["spec"]
     wrong = (
-        spec.get("completionMode") == "Indexed"
-        and not spec.get("completions")
-        and "spec.completions: Required value",
+        spec.get("completionMode") == "Indexed" and not spec.get("completions") and "spec.completions: Required value",
         template.get("restartPolicy") not in ("Never", "OnFailure")
         and "spec.template.spec.restartPolicy: Required value",
-        any(
-            not each.get("key") and each.get("operator") != "Exists"
-            for each in template.get("tolerations", [])
-        )
+        any(not each.get("key") and each.get("operator") != "Exists" for each in template.get("tolerations", []))
         and "spec.template.spec.tolerations[0].operator: Invalid value",
     )
     for error in filter(None, wrong):
@@ -374,7 +367,9 @@ def schedule(pod):
         fit = [node["metadata"]["name"] for node in load("nodes") if takes(node, pod)]
         if not fit:
             count = len(load("nodes"))
-            message = f"0/{count} nodes are available: {count} Insufficient cpu. preemption: 0/{count} nodes are available."
+            message = (
+                f"0/{count} nodes are available: {count} Insufficient cpu. preemption: 0/{count} nodes are available."
+            )
             pod["status"]["conditions"] = [
                 {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
             ]
@@ -412,10 +407,10 @@ def start(pod):
     name, image = pod["metadata"]["name"], pod["spec"]["containers"][0]["image"]
     trouble = config().get("images", {}).get(image)
     if trouble == "missing":
-        message = f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": {image}: not found'
-        pod["status"]["containerStatuses"] = [
-            status_of({"waiting": {"reason": "ErrImagePull", "message": message}})
-        ]
+        message = (
+            f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": {image}: not found'
+        )
+        pod["status"]["containerStatuses"] = [status_of({"waiting": {"reason": "ErrImagePull", "message": message}})]
     elif trouble == "slow":
         pod["status"]["containerStatuses"] = [status_of({"waiting": {"reason": "ContainerCreating"}})]
     elif trouble == "no bash":

@@ -62,9 +62,7 @@ def test_a_namespace_that_is_not_there_is_named() -> None:
         ("error: cannot exec into a container in a completed pod; current phase is Succeeded", UnreachableError),
     ],
 )  # fmt: skip
-def test_a_right_that_is_missing_is_not_taken_for_a_pod_that_is_away(
-    said: str, kind: type[MlcdError]
-) -> None:
+def test_a_right_that_is_missing_is_not_taken_for_a_pod_that_is_away(said: str, kind: type[MlcdError]) -> None:
     error = refusal("p", said, RetryLimit())
     assert type(error) is kind
     assert said in error.message
@@ -86,9 +84,7 @@ def test_what_stands_before_a_long_story_counts(said: str, kind: type[MlcdError]
 
 
 def test_credentials_that_cannot_be_had_for_a_moment_do_not_close_a_pod() -> None:
-    said = (
-        "Unable to connect to the server: getting credentials: exec: executable aws failed with exit code 255"
-    )
+    said = "Unable to connect to the server: getting credentials: exec: executable aws failed with exit code 255"
     now = [0.0]
     credentials = RetryLimit(lambda: now[0])
     assert type(refusal("p", said, credentials)) is UnreachableError
@@ -115,9 +111,7 @@ def test_only_the_command_that_was_asked_for_is_missing(said: str, lacks: bool) 
 
 
 def test_a_command_with_its_path_is_missed() -> None:
-    said = (
-        'unable to start container process: exec: "/opt/python": stat /opt/python: no such file or directory'
-    )
+    said = 'unable to start container process: exec: "/opt/python": stat /opt/python: no such file or directory'
     assert _lacks_command("/opt/python", said)
 
 

@@ -71,9 +71,7 @@ def test_a_job_trains_in_pods_with_the_rights_that_the_page_names(jobs: Jobs) ->
     assert sum(item.usd for item in view.bill) == pytest.approx(view.spent.usd)
 
 
-def test_a_namespace_that_is_not_there_is_told_and_no_program_is_blamed(
-    tmp_path: Path, cluster: Cluster
-) -> None:
+def test_a_namespace_that_is_not_there_is_told_and_no_program_is_blamed(tmp_path: Path, cluster: Cluster) -> None:
     jobs = Jobs(tmp_path, cluster, namespace="team")
     view = jobs.run()
     assert view.record.state is JobState.FAILED
@@ -97,9 +95,7 @@ def test_a_refused_exec_is_told_and_the_job_goes_on_once_it_is_allowed(jobs: Job
     assert view.record.state is JobState.SUCCEEDED, view.record.error
 
 
-def test_pods_that_never_start_are_not_called_a_budget_that_is_too_small(
-    tmp_path: Path, cluster: Cluster
-) -> None:
+def test_pods_that_never_start_are_not_called_a_budget_that_is_too_small(tmp_path: Path, cluster: Cluster) -> None:
     jobs = Jobs(tmp_path, cluster, wait_seconds=3.0)
     cluster.configure(images={"python:3.11": "slow"})
     view = jobs.run()

@@ -109,9 +109,7 @@ def test_a_template_that_changed_would_have_been_refused(renting: Renting, clust
     job = cluster.objects("jobs")[0]
     job["spec"]["template"]["spec"]["nodeSelector"] = {}
     with pytest.raises(UserError, match="field is immutable"):
-        renting.machines._kubectl.must(
-            "change it", "apply", "--filename", "-", stdin=json.dumps(job).encode()
-        )
+        renting.machines._kubectl.must("change it", "apply", "--filename", "-", stdin=json.dumps(job).encode())
 
 
 def test_an_image_that_is_not_there_is_told_within_seconds(renting: Renting, cluster: Cluster) -> None:
@@ -159,9 +157,7 @@ def going_pod(cluster: Cluster) -> Path:
     return file
 
 
-def test_events_are_asked_for_no_more_often_than_the_pods_are_looked_at(
-    renting: Renting, cluster: Cluster
-) -> None:
+def test_events_are_asked_for_no_more_often_than_the_pods_are_looked_at(renting: Renting, cluster: Cluster) -> None:
     cluster.configure(max_pods=1)
     going = going_pod(cluster)
     machines, began = renting.ask(), time.monotonic()
@@ -172,14 +168,10 @@ def test_events_are_asked_for_no_more_often_than_the_pods_are_looked_at(
     going.unlink()
 
 
-CREDENTIALS = (
-    "Unable to connect to the server: getting credentials: exec: executable aws failed with exit code 255"
-)
+CREDENTIALS = "Unable to connect to the server: getting credentials: exec: executable aws failed with exit code 255"
 
 
-def test_credentials_that_cannot_be_had_for_a_moment_are_asked_for_again(
-    renting: Renting, cluster: Cluster
-) -> None:
+def test_credentials_that_cannot_be_had_for_a_moment_are_asked_for_again(renting: Renting, cluster: Cluster) -> None:
     cluster.configure(broken=CREDENTIALS)
     with pytest.raises(BusyError, match="does not accept the credentials"):
         renting.ask()
@@ -325,9 +317,7 @@ def test_a_session_that_broke_is_opened_again(reach: PodReach, cluster: Cluster)
     assert reach.read(f"{reach.base}/file") == b"here"
 
 
-def test_a_refused_exec_is_told_at_once_and_not_taken_for_no_answer(
-    reach: PodReach, cluster: Cluster
-) -> None:
+def test_a_refused_exec_is_told_at_once_and_not_taken_for_no_answer(reach: PodReach, cluster: Cluster) -> None:
     cluster.forbid("create pods/exec")
     for act in (lambda: reach.run("true"), lambda: reach.read("/etc/hostname")):
         with pytest.raises(RefusedError, match='cannot create resource "pods/exec"'):

@@ -120,9 +120,7 @@ def test_tolerations_are_written_as_kubernetes_wants_them() -> None:
         ({"key": "other", "effect": "PreferNoSchedule"}, True),
     ],
 )
-def test_nodes_with_taints_are_for_sale_where_they_are_tolerated(
-    taint: dict[str, str], tolerated: bool
-) -> None:
+def test_nodes_with_taints_are_for_sale_where_they_are_tolerated(taint: dict[str, str], tolerated: bool) -> None:
     tolerations = read_tolerations("dedicated=training:NoSchedule, spot")
     pools = read_pools([node("a", spec={"taints": [taint]})], tolerations=tolerations)
     assert len(pools) == int(tolerated)

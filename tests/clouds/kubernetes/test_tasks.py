@@ -34,9 +34,7 @@ class Running:
 
     def launch(self, run: str, nodes: int = 1, **changes: Any) -> Handle:
         folder = self.home / "jobs" / "task-1"
-        task = Task(
-            "task-1", "job-1", TaskKind.TRAINING, "command", run, folder=str(folder), grace_seconds=5.0
-        )
+        task = Task("task-1", "job-1", TaskKind.TRAINING, "command", run, folder=str(folder), grace_seconds=5.0)
         task = replace(task, checkpoints=str(self.home / "checkpoints"), **changes)
         offer = next(iter(self.cloud.offers()))
         return self.cloud.launch(task, Deployment(replace(offer, max_nodes=9), nodes), {})

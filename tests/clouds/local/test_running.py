@@ -38,9 +38,7 @@ def workdir(tmp_path: Path) -> Path:
 
 
 def test_two_nodes_have_their_own_rank_and_working_copy(computer: Computer, workdir: Path) -> None:
-    task = computer.task(
-        "echo rank=$NODE_RANK; touch mine-$NODE_RANK; sleep 0.3; ls; pwd", workdir=str(workdir)
-    )
+    task = computer.task("echo rank=$NODE_RANK; touch mine-$NODE_RANK; sleep 0.3; ls; pwd", workdir=str(workdir))
     assert computer.run(task, nodes=2).state is TaskState.SUCCEEDED
     first, second = log_of(task, 0), log_of(task, 1)
     assert "rank=0" in first
@@ -183,9 +181,7 @@ def test_a_memory_hog_runs_out_of_its_share(computer: Computer) -> None:
     assert status.progress.usage.peak_memory_gib > 0.2
 
 
-@pytest.mark.parametrize(
-    "last_words", ["MemoryError", "torch.OutOfMemoryError: CUDA out of memory.", "std::bad_alloc"]
-)
+@pytest.mark.parametrize("last_words", ["MemoryError", "torch.OutOfMemoryError: CUDA out of memory.", "std::bad_alloc"])
 def test_a_program_that_says_so_ran_out_of_memory(computer: Computer, last_words: str) -> None:
     status = computer.run(computer.task(f"echo '{last_words}'; exit 1"))
     assert (status.state, status.reason) == (TaskState.FAILED, "out of memory")
@@ -208,9 +204,7 @@ def test_a_hang_ends_at_the_time_limit_even_if_it_ignores_sigterm(computer: Comp
 
 def test_a_stopped_program_may_save_within_its_grace(computer: Computer) -> None:
     script = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.5), print('saved'), sys.exit()))\n"
-    task = computer.task(
-        f"python -c \"{script}print('ready'); time.sleep(1000)\"\necho went on", grace_seconds=10.0
-    )
+    task = computer.task(f"python -c \"{script}print('ready'); time.sleep(1000)\"\necho went on", grace_seconds=10.0)
     handle = computer.launch(task)
     wait_for_text(task, "ready")
     computer.cloud.stop(handle)

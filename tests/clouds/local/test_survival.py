@@ -153,9 +153,7 @@ def test_with_runner_and_guard_killed_asking_ends_what_is_left(computer: Compute
     wait_for_text(task, "begun")
     runner = computer.state(handle).pid
     guards = [
-        process.pid
-        for process in seen()
-        if process.parent == runner and process.pid not in computer.processes(handle)
+        process.pid for process in seen() if process.parent == runner and process.pid not in computer.processes(handle)
     ]
     for pid in [*guards, runner]:
         os.kill(pid, signal.SIGKILL)
@@ -246,9 +244,7 @@ def test_a_disk_filled_from_outside_is_told_and_ends_the_task(small_disk: Path) 
     task = computer.task("echo begun; sleep 1000")
     handle = computer.launch(task)
     wait_for_text(task, "begun")
-    subprocess.run(
-        ["dd", "if=/dev/zero", f"of={small_disk}/fill", "bs=4096"], capture_output=True, check=False
-    )
+    subprocess.run(["dd", "if=/dev/zero", f"of={small_disk}/fill", "bs=4096"], capture_output=True, check=False)
     status = computer.wait(handle)
     assert status.state is TaskState.FAILED
     assert "no space left" in status.reason

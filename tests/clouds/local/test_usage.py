@@ -42,9 +42,7 @@ def nodes(tmp_path: Path) -> Iterator[list[LocalNode]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    made = [
-        _node(tmp_path, rank, program.format(port=port)) for rank, program in enumerate((SENDS, RECEIVES))
-    ]
+    made = [_node(tmp_path, rank, program.format(port=port)) for rank, program in enumerate((SENDS, RECEIVES))]
     made[1].start([Program(f"exec {sys.executable} program1.py", os.environ)])
     _await_listener(port)
     made[0].start([Program(f"exec {sys.executable} program0.py", os.environ)])
@@ -53,9 +51,7 @@ def nodes(tmp_path: Path) -> Iterator[list[LocalNode]]:
         node.kill()
 
 
-def test_cpu_memory_and_network_are_told_apart_by_node(
-    nodes: list[LocalNode], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cpu_memory_and_network_are_told_apart_by_node(nodes: list[LocalNode], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage, "SLOW_SECONDS", 0.1)
     meter = UsageMeter(nodes, memory_gib=0.0)
     if received_bytes() is None:
@@ -65,9 +61,7 @@ def test_cpu_memory_and_network_are_told_apart_by_node(
     assert sender.cpu_share > receiver.cpu_share
     assert sender.network_mbps == 0.0
     assert receiver.network_mbps is not None
-    assert 0.0 < seen.network_mbps < receiver.network_mbps, (
-        "the mean over the nodes, nothing else of the computer"
-    )
+    assert 0.0 < seen.network_mbps < receiver.network_mbps, "the mean over the nodes, nothing else of the computer"
     assert sender.memory_gib > 0.0
     assert receiver.memory_gib > 0.0
     assert (sender.gpu_share, sender.gpu_memory_gib) == (None, None)

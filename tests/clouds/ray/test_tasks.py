@@ -140,9 +140,7 @@ def test_a_runner_that_is_killed_is_replaced_and_nothing_starts_twice(rented: Re
     assert rented.text(task).split() == ["begin", "end"]
 
 
-def test_what_nobody_asks_for_is_given_back_when_its_lease_is_over(
-    tmp_path: Path, ray_settings: RaySettings
-) -> None:
+def test_what_nobody_asks_for_is_given_back_when_its_lease_is_over(tmp_path: Path, ray_settings: RaySettings) -> None:
     left_alone = Rented(tmp_path, replace(ray_settings, lease_seconds=8.0))
     task = left_alone.task("sleep 1000")
     handle = left_alone.launch(task)

@@ -43,9 +43,7 @@ def test_a_launch_that_is_throttled_is_asked_for_again_and_runs(cloud: BusyCloud
     assert "ran" in status.log_tail
 
 
-def test_machines_that_a_busy_provider_does_not_locate_are_asked_for_again(
-    cloud: BusyCloud, tmp_path: Path
-) -> None:
+def test_machines_that_a_busy_provider_does_not_locate_are_asked_for_again(cloud: BusyCloud, tmp_path: Path) -> None:
     (tmp_path / "busy").unlink()
     (tmp_path / "busy_locating").touch()
     handle = cloud.launch(task_in(tmp_path), Deployment(OFFER, 1), {})

@@ -112,9 +112,7 @@ def test_a_checkpoint_that_was_set_aside_makes_room_for_a_new_one_of_its_name(wo
     assert (newest.path / "model").read_text() == "weights"
 
 
-@pytest.mark.parametrize(
-    "name", ["../../../../.ssh", "/root/.ssh", "..", "000001-100/../../x", "model", "", 7]
-)
+@pytest.mark.parametrize("name", ["../../../../.ssh", "/root/.ssh", "..", "000001-100/../../x", "model", "", 7])
 @pytest.mark.parametrize("kind", ["checkpoints", "snapshots"])
 def test_a_checkpoint_is_not_put_where_its_name_leads(world: World, kind: str, name: Any) -> None:
     made = world.commits(kind, authorized_keys="ssh-ed25519 intruder")

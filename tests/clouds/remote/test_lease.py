@@ -28,9 +28,7 @@ class SkewedReach:
         self._env = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
 
     def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
-        done = subprocess.run(
-            ["bash", "-c", command], input=stdin, capture_output=True, env=self._env, check=False
-        )
+        done = subprocess.run(["bash", "-c", command], input=stdin, capture_output=True, env=self._env, check=False)
         return CommandResult(done.returncode, (done.stdout + done.stderr).decode())
 
     def write(self, path: str, content: bytes) -> None:

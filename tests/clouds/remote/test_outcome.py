@@ -59,7 +59,5 @@ def test_a_node_whose_program_is_over_is_not_waited_for(logs: list[Path]) -> Non
         ({"why": "gone", "notice": ""}, True),
     ],
 )
-def test_a_machine_that_ends_with_its_program_is_for_no_other_task(
-    agent: dict[str, Any], leaving: bool
-) -> None:
+def test_a_machine_that_ends_with_its_program_is_for_no_other_task(agent: dict[str, Any], leaving: bool) -> None:
     assert is_leaving(agent) is leaving

@@ -30,9 +30,7 @@ def files_in(home: Path, **facts: Any) -> TaskFiles:
 def task_of(files: TaskFiles, home: Path) -> RemoteTask:
     task = Task("task-1", "job", TaskKind.TRAINING, "command", "true", folder=str(home / "task-1"))
     options = {"books": str(home / "books")}
-    spec = Spec(
-        task, Deployment(OFFER, 1), str(home), time.time(), "loopback_machines:open_machines", options
-    )
+    spec = Spec(task, Deployment(OFFER, 1), str(home), time.time(), "loopback_machines:open_machines", options)
     return RemoteTask(files, spec, {})
 
 

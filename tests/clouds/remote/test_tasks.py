@@ -99,9 +99,7 @@ def kill_runners(home: Path) -> None:
 
 
 def test_all_nodes_are_set_up_and_told_who_they_are(rented: Rented) -> None:
-    task = rented.task(
-        "echo $NODE_RANK of $SKYPILOT_NUM_NODES $(cat ready) > $MLCD_OUTPUT_DIR/$NODE_RANK.txt"
-    )
+    task = rented.task("echo $NODE_RANK of $SKYPILOT_NUM_NODES $(cat ready) > $MLCD_OUTPUT_DIR/$NODE_RANK.txt")
     task = replace(task, setup="echo prepared $NODE_RANK > ready")
     status = rented.wait(rented.launch(task, nodes=2))
     assert status.state is TaskState.SUCCEEDED, (status, rented.text(task))
@@ -137,9 +135,7 @@ def test_a_failing_setup_is_told_with_its_log(rented: Rented) -> None:
     assert "cannot" in status.log_tail
 
 
-def test_what_keeps_a_program_from_starting_is_no_fault_of_it_and_on_the_bill(
-    rented: Rented, tmp_path: Path
-) -> None:
+def test_what_keeps_a_program_from_starting_is_no_fault_of_it_and_on_the_bill(rented: Rented, tmp_path: Path) -> None:
     task = rented.task("echo never", file_mounts={"data": str(tmp_path / "gone")})
     status = rented.wait(rented.launch(task))
     assert (status.state, status.refused) == (TaskState.FAILED, Refusal.USER)
@@ -161,9 +157,7 @@ def test_secrets_reach_the_program_and_stay_on_no_disk(rented: Rented) -> None:
 
 
 def test_a_runner_killed_again_and_again_rents_once_and_loses_nothing(rented: Rented) -> None:
-    task = rented.task(
-        "for i in $(seq 40); do echo step $i; sleep 0.2; done; echo w > $MLCD_OUTPUT_DIR/model"
-    )
+    task = rented.task("for i in $(seq 40); do echo step $i; sleep 0.2; done; echo w > $MLCD_OUTPUT_DIR/model")
     handle = rented.launch(task, nodes=2)
     for number in range(10):
         time.sleep(0.15 * number)
@@ -241,9 +235,7 @@ def test_a_machine_that_stands_still_is_lost(rented: Rented) -> None:
             agent.kill()
 
 
-def test_a_program_that_fails_because_another_nodes_agent_died_is_not_blamed(
-    rented: Rented, tmp_path: Path
-) -> None:
+def test_a_program_that_fails_because_another_nodes_agent_died_is_not_blamed(rented: Rented, tmp_path: Path) -> None:
     run = f"[ $NODE_RANK = 1 ] && exec sleep 1000; until [ -e {tmp_path}/gone ]; do sleep 0.1; done; exit 1"
     handle = rented.launch(rented.task(run), nodes=2)
     rented.running(handle)
@@ -317,9 +309,7 @@ def test_what_a_program_saves_by_itself_gets_the_count_at_its_save(rented: Rente
     assert status.state is TaskState.SUCCEEDED, rented.text(task)
     found = complete_checkpoints(Path(task.checkpoints))
     assert found
-    assert [one.facts.samples for one in found] == [
-        1000.0 + float((one.path / "state").read_text()) for one in found
-    ]
+    assert [one.facts.samples for one in found] == [1000.0 + float((one.path / "state").read_text()) for one in found]
     assert status.progress.samples == 1500
 
 
@@ -416,9 +406,7 @@ def undecided(files: TaskFiles, kept: Path) -> None:
     files.write_state(replace(state, state=TaskState.RUNNING, warm=(), warm_until=None, ended_at=None))
 
 
-def test_all_nodes_meet_at_one_port_though_a_runner_is_killed_between_their_starts(
-    tmp_path: Path, door: Door
-) -> None:
+def test_all_nodes_meet_at_one_port_though_a_runner_is_killed_between_their_starts(tmp_path: Path, door: Door) -> None:
     gate = tmp_path / "gate"
     gate.touch()
     rented = Rented(tmp_path, door, start_gate=str(gate))
@@ -569,6 +557,4 @@ def test_python_is_found_where_a_machine_knows_only_python3(tmp_path: Path) -> N
     found = shutil.which("python", path=path)
     assert found is not None
     assert Path(found).resolve() == Path(sys.executable).resolve()
-    assert _path(tmp_path, str(tmp_path / "bin"), "/usr/bin") == f"{tmp_path / 'bin'}:/usr/bin", (
-        "which has one"
-    )
+    assert _path(tmp_path, str(tmp_path / "bin"), "/usr/bin") == f"{tmp_path / 'bin'}:/usr/bin", "which has one"

@@ -168,9 +168,7 @@ def test_the_agent_needs_nothing_but_what_is_sent_and_the_python_of_older_machin
     library = tmp_path / "bundle" / "lib"
     for source in library.rglob("*.py"):
         ast.parse(source.read_text(), feature_version=(3, 9))
-    program = (
-        "import mlcd, mlcd.clouds.remote.agent.life, mlcd.clouds.remote.agent.relay; print(mlcd.__file__)"
-    )
+    program = "import mlcd, mlcd.clouds.remote.agent.life, mlcd.clouds.remote.agent.relay; print(mlcd.__file__)"
     python = str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
     bare = [python, "-S", "-c", program]  # without installed packages
     done = subprocess.run(bare, env={"PYTHONPATH": str(library)}, capture_output=True, text=True, check=False)

@@ -98,17 +98,13 @@ def test_a_lease_that_is_about_to_end_is_not_taken_over(tasks: Keepers) -> None:
 def test_a_claim_made_before_a_kill_is_too_late_once_its_lease_is_about_to_end() -> None:
     waiting = WarmMachine(MACHINES[0], "small@", until=time.time() + 5.0)
     assert waiting.ends_soon
-    assert not WarmMachine(
-        MACHINES[0], "small@", until=time.time() - 5.0, taken_at=time.time() - 30.0
-    ).ends_soon
+    assert not WarmMachine(MACHINES[0], "small@", until=time.time() - 5.0, taken_at=time.time() - 30.0).ends_soon
 
 
 def test_a_lease_that_was_renewed_too_late_does_not_make_the_machine_ours(tasks: Keepers) -> None:
     tasks.keep("p1", seconds=20.0)
     first, _ = tasks.claim("t1")
-    slow = replace(
-        first, until=time.time() + 5.0
-    )  # so much is left when the renewal is done: it may be ending
+    slow = replace(first, until=time.time() + 5.0)  # so much is left when the renewal is done: it may be ending
     assert take(tasks.home / "t1" / "claimed", slow).taken_at == 0.0
     assert [warm.taken_at for warm in tasks.claim("t1")] == [0.0, 0.0]
 

@@ -64,9 +64,7 @@ def read_cluster(task_id: str) -> dict[str, object] | dict[str, dict[str, object
     return dict(json.loads((Path(os.environ["FAKE_SKY"]) / f"{name_of(task_id)}.json").read_text()))
 
 
-def test_the_catalog_becomes_offers_on_demand_and_spot(
-    tmp_path: Path, sky_settings: SkyPilotSettings
-) -> None:
+def test_the_catalog_becomes_offers_on_demand_and_spot(tmp_path: Path, sky_settings: SkyPilotSettings) -> None:
     cloud = open_cloud(replace(Settings(home=tmp_path), clouds=(sky_settings,)), {})
     found = [(o.instance.name, o.region, o.spot, o.usd_per_hour) for o in cloud.offers()]
     assert found == [
@@ -81,9 +79,7 @@ def test_the_lease_is_renewed_by_the_autostop(tmp_path: Path, sky_settings: SkyP
 
     from mlcd.clouds.remote.base import Machine
 
-    (Path(os.environ["FAKE_SKY"]) / "mlcd-a.json").write_text(
-        json.dumps({"nodes": 1, "at": 1, "autostop": 5})
-    )
+    (Path(os.environ["FAKE_SKY"]) / "mlcd-a.json").write_text(json.dumps({"nodes": 1, "at": 1, "autostop": 5}))
     machines = SkyMachines(tmp_path, {**vars(sky_settings)})
     mine = [Machine("mlcd-a/0", "h", "a", 0.0, details={"cluster": "mlcd-a"})]
     machines.renewed(mine, 0.0)

@@ -24,9 +24,7 @@ class OffersRequest:
 
 
 @pytest.mark.parametrize("ahead", [0.0, 3600.0, -3600.0])
-def test_steps_are_seen_when_they_were_made_whatever_the_machines_clock_says(
-    ahead: float, tmp_path: Path
-) -> None:
+def test_steps_are_seen_when_they_were_made_whatever_the_machines_clock_says(ahead: float, tmp_path: Path) -> None:
     folder = TaskFolder(tmp_path)
     folder.progress.mkdir()
     lines = [

@@ -100,9 +100,7 @@ def test_what_a_program_has_opened_and_not_yet_written_is_not_committed(computer
     assert [(one.path / "weights").read_text() for one in found] == ["weights\n"]
 
 
-def test_a_folder_that_never_rests_is_committed_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_never_rests_is_committed_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, into = tmp_path / "saved", tmp_path / "checkpoints"
     folder.mkdir()
     snapshots = Snapshots(folder, into, 2, lambda moment: Trained(7.0), "task", lambda message: None)
@@ -400,9 +398,7 @@ print("trained", flush=True)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not all(map(find_spec, ("keras", "h5py", "jax"))), reason="keras, h5py or jax is not installed"
-)
+@pytest.mark.skipif(not all(map(find_spec, ("keras", "h5py", "jax"))), reason="keras, h5py or jax is not installed")
 def test_keras_own_backup_is_kept_whole_and_restored_after_a_kill(computer: Computer, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "train.py").write_text(KERAS)

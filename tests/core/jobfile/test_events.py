@@ -35,9 +35,7 @@ def test_a_list_names_channels_events_and_secrets() -> None:
             {"webhook": "https://example.org", "sign_with": "$KEY"},
         ]
     )
-    assert found[0] == Recipient(
-        Channel.SLACK, "$SLACK_URL", (NotificationEvent.FINISHED, NotificationEvent.FAILED)
-    )
+    assert found[0] == Recipient(Channel.SLACK, "$SLACK_URL", (NotificationEvent.FINISHED, NotificationEvent.FAILED))
     assert found[1].sign_with == "KEY"
 
 

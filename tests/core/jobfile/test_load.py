@@ -178,9 +178,7 @@ SCALARS = st.one_of(
     st.floats(),
     st.text(max_size=12),
     st.text(alphabet="\ud83d\ude80x", max_size=3),
-    st.sampled_from(
-        ["1..8", "6h", "$5", "A100:8", "4+", "2030-01-01T00:00Z", "(?P<step>", "~", "~x/y", "x" * 300]
-    ),
+    st.sampled_from(["1..8", "6h", "$5", "A100:8", "4+", "2030-01-01T00:00Z", "(?P<step>", "~", "~x/y", "x" * 300]),
 )
 
 

@@ -28,9 +28,7 @@ def test_what_is_charged_at_least_is_in_probes_trainings_and_limits() -> None:
 
 
 def test_a_probe_beside_another_takes_its_money_and_none_of_its_time() -> None:
-    deployments = tuple(
-        Deployment(offer(f"{family}.large"), nodes) for family in "abcdef" for nodes in (1, 2, 4)
-    )
+    deployments = tuple(Deployment(offer(f"{family}.large"), nodes) for family in "abcdef" for nodes in (1, 2, 4))
     study = Study(Goal(Aim.FASTEST, budget_usd=1000.0), deployments, 100.0)
     alone, beside = (
         costs_of(each, describe(deployments)) for each in (study, replace(study, pending=(deployments[2],)))

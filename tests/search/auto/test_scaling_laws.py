@@ -15,17 +15,13 @@ def offer(name: str, usd: float = 1.0, gpu_model: str = "", spot: bool = False) 
 
 
 def test_a_size_is_its_price_in_units_of_the_smallest_of_its_family() -> None:
-    features = describe(
-        [Deployment(offer(f"c4.{size}", usd), 1) for size, usd in (("large", 0.1), ("xlarge", 0.2))]
-    )
+    features = describe([Deployment(offer(f"c4.{size}", usd), 1) for size, usd in (("large", 0.1), ("xlarge", 0.2))])
     _, log_sizes = reference_of(features, features).hints(features)
     assert np.exp(log_sizes) == pytest.approx([1.0, 2.0])
 
 
 def test_a_spot_price_says_nothing_of_the_speed() -> None:
-    features = describe(
-        [Deployment(offer("c4.large", 0.1), 2), Deployment(offer("c4.large", 0.03, spot=True), 2)]
-    )
+    features = describe([Deployment(offer("c4.large", 0.1), 2), Deployment(offer("c4.large", 0.03, spot=True), 2)])
     means = law_means(features, reference_of(features, features), Prior())
     assert means[:, 0] == pytest.approx(means[:, 1])
 

@@ -52,9 +52,7 @@ def test_one_probe_is_enough_when_one_deployment_dominates() -> None:
 
 def test_a_short_job_is_probed_less_than_a_long_one() -> None:
     deployments = space(offer("a.large", 1.0), offer("b.large", 1.1), offer("c.large", 0.9))
-    short, long = (
-        play(Auto(), study_of(deployments, Goal(Aim.FASTEST), hours), amdahl) for hours in (2.0, 200.0)
-    )
+    short, long = (play(Auto(), study_of(deployments, Goal(Aim.FASTEST), hours), amdahl) for hours in (2.0, 200.0))
     assert len(short.study.trials) < len(long.study.trials)
 
 
@@ -78,13 +76,10 @@ def test_the_reason_for_stopping_names_the_next_probe_and_its_price() -> None:
 def test_a_reason_in_shares_compares_shares_and_one_in_time_times() -> None:
     deployments = space(offer("tiny", 0.1), offer("huge", 30.0))
     balanced, fastest = (
-        play(Auto(), study_of(deployments, Goal(aim)), amdahl).stop.reason
-        for aim in (Aim.BALANCED, Aim.FASTEST)
+        play(Auto(), study_of(deployments, Goal(aim)), amdahl).stop.reason for aim in (Aim.BALANCED, Aim.FASTEST)
     )
     assert re.search(r"would cost .*% of the total \(.* and \$.*\) and is expected to save .*%", balanced)
-    assert re.search(
-        r"would cost [\dhms. ]+ and is expected to save (about|less than) [\dhms. ]+, and", fastest
-    )
+    assert re.search(r"would cost [\dhms. ]+ and is expected to save (about|less than) [\dhms. ]+, and", fastest)
 
 
 def test_without_any_probe_the_expected_best_is_chosen_unless_a_limit_forbids() -> None:
@@ -125,9 +120,7 @@ def test_what_is_pending_is_not_tried_again_and_the_search_still_ends() -> None:
 
 def test_a_larger_batch_is_found_when_it_pays() -> None:
     deployments = tuple(
-        Deployment(offer("a100x1", 3.0, gpus=1), nodes, batch)
-        for nodes in (1, 2, 4)
-        for batch in (32, 128, 512)
+        Deployment(offer("a100x1", 3.0, gpus=1), nodes, batch) for nodes in (1, 2, 4) for batch in (32, 128, 512)
     )
 
     def dilutes(deployment: Deployment) -> float:

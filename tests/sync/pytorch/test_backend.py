@@ -83,9 +83,7 @@ def test_torchs_own_keys_are_shared(store_url: str, group_name: str, monkeypatch
 def train_alone() -> list[float]:
     variables: dict[str, Any] = {}
     body = _PROGRAM.replace('dist.init_process_group("gloo")', "").replace("dist.get_rank()", "0")
-    body = body.replace("dist.get_world_size()", "1").replace(
-        "dist.all_reduce(whole, op=dist.ReduceOp.AVG)", "pass"
-    )
+    body = body.replace("dist.get_world_size()", "1").replace("dist.all_reduce(whole, op=dist.ReduceOp.AVG)", "pass")
     exec(body.partition("store = ")[0], variables)
     losses: list[float] = variables["losses"]
     return losses
@@ -108,12 +106,8 @@ def train(folder: Path, workers: int, url: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_worker_killed_in_the_backward_pass_is_named_where_the_others_wait(
-    tmp_path: Path, servers: Servers
-) -> None:
-    program = _PROGRAM.replace(
-        "    loss.backward()", "    os._exit(9) if step == 3 and rank == 1 else loss.backward()"
-    )
+def test_a_worker_killed_in_the_backward_pass_is_named_where_the_others_wait(tmp_path: Path, servers: Servers) -> None:
+    program = _PROGRAM.replace("    loss.backward()", "    os._exit(9) if step == 3 and rank == 1 else loss.backward()")
     variables = {"WORLD_SIZE": 2, "MLCD_SYNC_URL": servers.url, "MLCD_SYNC_TIMEOUT": 10}
     processes = []
     for rank in range(2):

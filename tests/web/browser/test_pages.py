@@ -277,9 +277,7 @@ def test_no_page_scrolls_sideways_on_a_phone(open_server: Server, open_page: Ope
         page.goto(open_server.url + path)
         if path == f"/jobs/{job_id}":
             _expect(page.locator("[data-place=beliefs] figure")).not_to_have_count(0)
-        wide, room = page.evaluate(
-            "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
-        )
+        wide, room = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         assert wide <= room, path
 
 
@@ -339,9 +337,7 @@ def test_people_sign_in_with_their_identity_provider(open_page: OpenPage, tmp_pa
     issuer = Issuer()
     options = ("--accounts", "--oidc-issuer", issuer.url)
     with served(tmp_path / "home", *options, MLCD_OIDC_CLIENT_SECRET="shared") as server:
-        connection(server).post(
-            "/setup", {"name": "admin", "password": PASSWORD, "setup_token": server.setup_token()}
-        )
+        connection(server).post("/setup", {"name": "admin", "password": PASSWORD, "setup_token": server.setup_token()})
         page = open_page(f"{server.url}/offers")
         page.wait_for_url("**/login?next=/offers")
         page.click("text=Sign in with single sign-on")

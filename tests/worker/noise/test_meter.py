@@ -21,9 +21,7 @@ def silent(noise: Noise) -> None:
     pass
 
 
-def feed(
-    meter: NoiseMeter, observations: int, signal: float, variance: float, groups: int, batch: int
-) -> None:
+def feed(meter: NoiseMeter, observations: int, signal: float, variance: float, groups: int, batch: int) -> None:
     """Gradients with a known |G|² and tr(Σ): a fixed mean and normal noise around it, in as many dimensions."""
     chance = random.Random(1)
     mean, spread = math.sqrt(signal / DIMENSIONS), math.sqrt(variance / DIMENSIONS / batch)

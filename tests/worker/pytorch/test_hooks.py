@@ -242,9 +242,7 @@ COMPILED_MODEL = """
         'fast = model; model.compile(backend="eager", fullgraph=True)',
     ],
 )
-def test_a_compiled_model_without_a_loader_trains_and_is_counted(
-    tmp_path: Path, compiling: str, noise: int
-) -> None:
+def test_a_compiled_model_without_a_loader_trains_and_is_counted(tmp_path: Path, compiling: str, noise: int) -> None:
     finish(start(COMPILED_MODEL.format(compiling=compiling), tmp_path, MLCD_NOISE=noise))
     last = lines(tmp_path / "progress")[-1]
     assert (last["steps"], last["samples"]) == (8, 512)

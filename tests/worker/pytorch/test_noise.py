@@ -194,9 +194,7 @@ STEPS: list[Callable[[Any, Any, Any], None]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
-def test_the_training_is_the_same_bit_for_bit(
-    step: Callable[[Any, Any, Any], None], seen: ProcessInfo
-) -> None:
+def test_the_training_is_the_same_bit_for_bit(step: Callable[[Any, Any, Any], None], seen: ProcessInfo) -> None:
     torch.manual_seed(3)
     model = Twigs()
     other = copy.deepcopy(model)
@@ -362,9 +360,7 @@ def measured(folder: Path, ranks: int, epochs: int, options: str = "") -> dict[s
     folder.mkdir()
     program = PROGRAM.replace("OPTIONS", options).replace("EPOCHS", str(epochs))
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "GLOO_SOCKET_IFNAME": "lo"}
-    processes = [
-        start(program, folder, RANK=rank, WORLD_SIZE=ranks, MLCD_NOISE=1, **place) for rank in range(ranks)
-    ]
+    processes = [start(program, folder, RANK=rank, WORLD_SIZE=ranks, MLCD_NOISE=1, **place) for rank in range(ranks)]
     for process in processes:
         assert "mlcd:" not in finish(process)
     noise = [line["metrics"] for line in lines(folder / "progress") if GRAD_NOISE in line.get("metrics", {})]
@@ -418,8 +414,7 @@ def test_ranks_that_accumulate_train_the_same_bit_for_bit(tmp_path: Path) -> Non
         folder.mkdir()
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "GLOO_SOCKET_IFNAME": "lo"}
         processes = [
-            start(ACCUMULATING, folder, RANK=rank, WORLD_SIZE=2, MLCD_NOISE=noise, **place)
-            for rank in range(2)
+            start(ACCUMULATING, folder, RANK=rank, WORLD_SIZE=2, MLCD_NOISE=noise, **place) for rank in range(2)
         ]
         printed += [finish(process) for process in processes]
     assert len(set(printed)) == 1, printed

@@ -21,9 +21,7 @@ _PROTOCOL, _OUTPUT, _PEERS = "Protocol", "Output", "Peers"
 
 Traces = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="TRACE…", help="CSV files, folders of them, or synthetic:SEED.", show_default=False
-    ),
+    typer.Argument(metavar="TRACE…", help="CSV files, folders of them, or synthetic:SEED.", show_default=False),
 ]
 Strategies = Annotated[
     str, typer.Option(help="By name, with options: auto,heterbo,random:k=10.", rich_help_panel=_PROTOCOL)
@@ -31,20 +29,14 @@ Strategies = Annotated[
 Scenarios = Annotated[str, typer.Option(help="Any of the three.", rich_help_panel=_PROTOCOL)]
 HoursOption = Annotated[
     str,
-    typer.Option(
-        help="What the fastest deployment trains for; trace: its own samples.", rich_help_panel=_PROTOCOL
-    ),
+    typer.Option(help="What the fastest deployment trains for; trace: its own samples.", rich_help_panel=_PROTOCOL),
 ]
-Slack = Annotated[
-    str, typer.Option(help="Limit ÷ the least possible time or cost.", rich_help_panel=_PROTOCOL)
-]
+Slack = Annotated[str, typer.Option(help="Limit ÷ the least possible time or cost.", rich_help_panel=_PROTOCOL)]
 Seeds = Annotated[int, typer.Option(help="Repeats with other noise.", min=1, rich_help_panel=_PROTOCOL)]
 Noise = Annotated[
     float, typer.Option(help="Log-normal, of a measurement.", min=0.0, max=1.0, rich_help_panel=_PROTOCOL)
 ]
-ProbeMinutes = Annotated[
-    float, typer.Option(help="Of a probe on one node.", min=0.0, rich_help_panel=_PROTOCOL)
-]
+ProbeMinutes = Annotated[float, typer.Option(help="Of a probe on one node.", min=0.0, rich_help_panel=_PROTOCOL)]
 ProbeStepMinutes = Annotated[
     float, typer.Option(help="More for every three further nodes.", min=0.0, rich_help_panel=_PROTOCOL)
 ]
@@ -72,26 +64,16 @@ Preset = Annotated[
         show_default=False,
     ),
 ]
-Peers = Annotated[
-    bool, typer.Option("--peers", help="Also Optuna, Ax, SMAC3 and BoTorch.", rich_help_panel=_PEERS)
-]
-PeerNames = Annotated[
-    str, typer.Option(help="Only these, with --peers.", show_default=False, rich_help_panel=_PEERS)
-]
-PeerSeeds = Annotated[
-    int, typer.Option(help="At most so many seeds: peers are slow.", min=1, rich_help_panel=_PEERS)
-]
+Peers = Annotated[bool, typer.Option("--peers", help="Also Optuna, Ax, SMAC3 and BoTorch.", rich_help_panel=_PEERS)]
+PeerNames = Annotated[str, typer.Option(help="Only these, with --peers.", show_default=False, rich_help_panel=_PEERS)]
+PeerSeeds = Annotated[int, typer.Option(help="At most so many seeds: peers are slow.", min=1, rich_help_panel=_PEERS)]
 Jobs = Annotated[int, typer.Option(help="Processes; 0: one for each core.", min=0)]
-Out = Annotated[
-    Path | None, typer.Option(help="Write JSON there.", show_default=False, rich_help_panel=_OUTPUT)
-]
+Out = Annotated[Path | None, typer.Option(help="Write JSON there.", show_default=False, rich_help_panel=_OUTPUT)]
 Html = Annotated[
     Path | None,
     typer.Option(help="Write a page with figures there.", show_default=False, rich_help_panel=_OUTPUT),
 ]
-JsonFlag = Annotated[
-    bool, typer.Option("--json", help="Write JSON and nothing else.", rich_help_panel=_OUTPUT)
-]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Write JSON and nothing else.", rich_help_panel=_OUTPUT)]
 
 
 @app.command(no_args_is_help=True)
@@ -135,9 +117,7 @@ def bench(
         _run_preset(preset, seeds, jobs, out, html, json)
         return
     if not traces:
-        raise UserError(
-            "No trace is given.", "Give a CSV file, a folder of them, synthetic:SEED, or --preset fig9."
-        )
+        raise UserError("No trace is given.", "Give a CSV file, a folder of them, synthetic:SEED, or --preset fig9.")
     probe_time = ProbeTime(probe_minutes * 60.0, probe_step_minutes * 60.0)
     rules = Rules(noise, probe_time, carry, start_share)
     names = ",".join(filter(None, (strategies, _peers(peers, peer_names))))

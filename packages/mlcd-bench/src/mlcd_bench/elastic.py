@@ -18,9 +18,7 @@ LEAST_STEP_SECONDS = 60.0
 SEEN_SHARE = 0.01  # half-width of the interval of a speed that is seen for as long as a training
 
 
-def train_elastically(
-    problem: Problem, study: Study, spent: Ledger, start: Deployment, rules: Rules
-) -> Ledger:
+def train_elastically(problem: Problem, study: Study, spent: Ledger, start: Deployment, rules: Rules) -> Ledger:
     """Time and money of the whole job, from what the search has spent to the end of the training."""
     here, left, moves = start, 1.0, 0
     known = {

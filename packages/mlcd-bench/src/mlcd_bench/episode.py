@@ -74,9 +74,7 @@ def run_episode(problem: Problem, strategy: str, searcher: Searcher, seed: int, 
     return close_episode(problem, strategy, seed, play_search(problem, searcher, seed, rules), rules)
 
 
-def play_search(
-    problem: Problem, searcher: Searcher, seed: int, rules: Rules, max_probes: int | None = None
-) -> Search:
+def play_search(problem: Problem, searcher: Searcher, seed: int, rules: Rules, max_probes: int | None = None) -> Search:
     """Ask and probe until the searcher stops."""
     study, deciding_seconds = replace(problem.study(seed, rules), max_probes=max_probes), 0.0
     for decisions in range(1, _most_decisions(study) + 1):
@@ -188,9 +186,7 @@ def _standard_normal(case: Case, deployment: Deployment, seed: int, repeats: int
 
 
 def _after_failed_start(study: Study, chosen: Deployment) -> Ledger:
-    return Ledger(
-        study.spent.seconds + study.probe_seconds(chosen), study.spent.usd + study.probe_usd(chosen)
-    )
+    return Ledger(study.spent.seconds + study.probe_seconds(chosen), study.spent.usd + study.probe_usd(chosen))
 
 
 def _improving(problem: Problem, study: Study) -> int:

@@ -107,9 +107,7 @@ def broken_figure(episodes: Sequence[Episode]) -> go.Figure:
     return figure.update_layout(height=360, yaxis_tickformat=".0%", yaxis_title="of the episodes")
 
 
-def _lines(
-    episodes: Sequence[Episode], place: Callable[[Episode], float], title: str, log_x: bool
-) -> go.Figure:
+def _lines(episodes: Sequence[Episode], place: Callable[[Episode], float], title: str, log_x: bool) -> go.Figure:
     scenarios = _ordered(episode.scenario for episode in episodes) or ["none"]
     figure = make_subplots(rows=1, cols=len(scenarios), subplot_titles=[_in_unit(each) for each in scenarios])
     for column, scenario in enumerate(scenarios, start=1):
@@ -137,14 +135,9 @@ def _bars(
     episodes: Sequence[Episode], parts: Callable[[Episode], tuple[float, float]], legend: bool
 ) -> Iterable[go.Bar]:
     strategies = _ordered(episode.strategy for episode in episodes)
-    means = [
-        [fmean(parts(e)[part] for e in episodes if e.strategy == each) for each in strategies]
-        for part in (0, 1)
-    ]
+    means = [[fmean(parts(e)[part] for e in episodes if e.strategy == each) for each in strategies] for part in (0, 1)]
     for name, heights, color in (("profiling", means[0], COLORS[1]), ("training", means[1], _TRAINING)):
-        yield go.Bar(
-            name=name, x=strategies, y=heights, marker_color=color, legendgroup=name, showlegend=legend
-        )
+        yield go.Bar(name=name, x=strategies, y=heights, marker_color=color, legendgroup=name, showlegend=legend)
 
 
 def _time_parts(episode: Episode) -> tuple[float, float]:

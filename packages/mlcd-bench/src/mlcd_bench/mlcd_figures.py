@@ -143,9 +143,7 @@ def fig17() -> Preset:
     return _search_preset("fig17", testbed.BERT_MXNET, 120.0, 1.5)
 
 
-def _search_preset(
-    name: str, model: Model, budget_usd: float, hours: float, most_probes: int | None = None
-) -> Preset:
+def _search_preset(name: str, model: Model, budget_usd: float, hours: float, most_probes: int | None = None) -> Preset:
     """How HeterBO finds a deployment on three instance types within a budget."""
     case, label = paper_case(model, ("c5.4xlarge", "p2.xlarge", "p3.2xlarge")), model.name
     contest = Contest(label, case, Scenario.BUDGET, hours, _RIVALS, budget_usd)

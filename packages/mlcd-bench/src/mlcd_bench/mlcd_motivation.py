@@ -23,9 +23,7 @@ _SHOWN = ("c5.xlarge", "c5.4xlarge", "c5.18xlarge", "c4.4xlarge", "p2.xlarge", "
 def fig1() -> Preset:
     """Prices differ forty times, and for the same money per hour training times differ, too."""
     case = paper_case(testbed.CHAR_RNN)
-    right, small, gpus = (
-        _find(case, *each) for each in ((10, "c5.4xlarge"), (40, "c5.xlarge"), (9, "p2.xlarge"))
-    )
+    right, small, gpus = (_find(case, *each) for each in ((10, "c5.4xlarge"), (40, "c5.xlarge"), (9, "p2.xlarge")))
     dear, cheap = _find(case, 1, "p2.8xlarge"), _find(case, 1, "c5.xlarge")
     price = dear.usd_per_hour / cheap.usd_per_hour
     claims = (
@@ -74,9 +72,7 @@ def fig3() -> Preset:
     peak = max(speeds, key=speeds.__getitem__)
     up = _times(case, _find(case, 1, "c5.xlarge"), _find(case, 1, "c5.18xlarge"))
     claims = (
-        fact(
-            "speed of 72 vCPUs ÷ 4 vCPUs of one machine", "not in proportion (18)", f"{up:.1f} ×", up < 18.0
-        ),
+        fact("speed of 72 vCPUs ÷ 4 vCPUs of one machine", "not in proportion (18)", f"{up:.1f} ×", up < 18.0),
         fact("fastest number of c5.4xlarge", "neither 1 nor the most", f"{peak}", 1 < peak < max(speeds)),
         fact(
             "speed of 100 c5.4xlarge ÷ the fastest number's",

@@ -88,10 +88,7 @@ def compare_forms(job: RecordedJob) -> JobForms | None:
     """Which form of the statistical model a job follows; None where it has too few batch sizes to tell."""
     if len(job.work) < 4:
         return None
-    errors = {
-        form.value: leave_one_out_error(form, job.work)
-        for form in (Form.NOISE_SCALE, Form.ROOT, Form.SCAVENGER)
-    }
+    errors = {form.value: leave_one_out_error(form, job.work) for form in (Form.NOISE_SCALE, Form.ROOT, Form.SCAVENGER)}
     return JobForms(errors, min(errors, key=lambda name: errors[name]))
 
 
@@ -145,9 +142,7 @@ def _universal(
 
     def training_seconds(placement: Placement) -> Estimate:
         growth = (1.0 + placement.batch / scale) / (1.0 + base.batch / scale)
-        samples = spread_around(
-            base.samples * growth, SHAPE_SPREAD if placement.batch != base.batch else STEP_SPREAD
-        )
+        samples = spread_around(base.samples * growth, SHAPE_SPREAD if placement.batch != base.batch else STEP_SPREAD)
         return samples.scaled(1.0 / placement.batch).times(steps.step(placement))
 
     return training_seconds
@@ -159,19 +154,13 @@ def _probe(job: RecordedJob, profiler: _Profiler, smallest: float, pieces: bool)
     Where the probe runs pieces, half of its steps cut the batch into pieces of the smallest micro-batch.
     """
     whole = [one for one in job.recorded if one.placement.micro_batches == 1] or list(job.recorded)
-    where = min(
-        whole, key=lambda one: (one.placement.devices, one.usd_per_hour, one.placement.instance)
-    ).placement
-    here = [
-        one for one in whole if (one.placement.instance, one.placement.nodes) == (where.instance, where.nodes)
-    ]
+    where = min(whole, key=lambda one: (one.placement.devices, one.usd_per_hour, one.placement.instance)).placement
+    here = [one for one in whole if (one.placement.instance, one.placement.nodes) == (where.instance, where.nodes)]
     ordered = sorted(here, key=lambda one: one.placement.batch)
     if not pieces:
         return Probe(ordered[0].placement, profiler.step_seconds(ordered[0].placement))
     probed = ordered[-1].placement
-    known = job.pieces.get(probed.family) or tuple(
-        (one.placement.micro_batch, one.step_seconds) for one in ordered
-    )
+    known = job.pieces.get(probed.family) or tuple((one.placement.micro_batch, one.step_seconds) for one in ordered)
     samples = max(smallest, known[0][0])
     if samples >= probed.micro_batch:
         return Probe(probed, profiler.step_seconds(probed))

@@ -78,8 +78,7 @@ def _mode_data(by_job: Mapping[str, tuple[Prediction, ...]]) -> dict[str, Any]:
         "p90_error": float(np.quantile([one.error for one in everything], 0.9)),
         "by_workload": means,
         "by_origin": {
-            origin: _mean_error(one for one in everything if one.recorded.origin == origin)
-            for origin in origins
+            origin: _mean_error(one for one in everything if one.recorded.origin == origin) for origin in origins
         },
         "within_interval": float(np.mean([one.covered for one in everything])),
         "deployments": len(everything),

@@ -108,9 +108,7 @@ def _from_trace(workload: Workload, noise: Sequence[NoiseRecord]) -> list[Record
         gpus = max(deployment.offer.instance.gpus, 1)
         name = deployment.offer.instance.name
         placement = Placement(family_of(name, gpus), name, deployment.nodes, gpus, batch)
-        rows.append(
-            Recorded(placement, batch / rate, samples, deployment.offer.usd_per_hour, recordings[0].origin)
-        )
+        rows.append(Recorded(placement, batch / rate, samples, deployment.offer.usd_per_hour, recordings[0].origin))
     return rows
 
 
@@ -128,13 +126,10 @@ def _from_steps(steps: Sequence[StepRecord], noise: Sequence[NoiseRecord]) -> li
     return rows
 
 
-def _job(
-    name: str, rows: Sequence[Recorded], noise: Sequence[NoiseRecord], steps: Sequence[StepRecord]
-) -> RecordedJob:
+def _job(name: str, rows: Sequence[Recorded], noise: Sequence[NoiseRecord], steps: Sequence[StepRecord]) -> RecordedJob:
     limits = _micro_limits(rows, steps)
     placed = tuple(
-        replace(row, placement=replace(row.placement, micro_limit=limits[row.placement.family]))
-        for row in rows
+        replace(row, placement=replace(row.placement, micro_limit=limits[row.placement.family])) for row in rows
     )
     return RecordedJob(name, placed, _first_noise(noise), _pieces(steps))
 

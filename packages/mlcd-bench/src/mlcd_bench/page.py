@@ -83,7 +83,9 @@ def _preset_sections(preset: Preset, findings: Findings) -> Iterable[str]:
 
 
 def _page(title: str, body: str) -> str:
-    head = f"<meta charset='utf-8'><title>{escape(title)}</title><style>{_STYLE}</style><script>{get_plotlyjs()}</script>"
+    head = (
+        f"<meta charset='utf-8'><title>{escape(title)}</title><style>{_STYLE}</style><script>{get_plotlyjs()}</script>"
+    )
     return f"<!doctype html><html lang='en'><head>{head}</head><body>{body}</body></html>\n"
 
 

@@ -101,9 +101,7 @@ class Problem:
 
     def study(self, seed: int, rules: Rules) -> Study:
         """What a searcher sees before the first probe."""
-        samples_at = {
-            batch: samples * self.scale for batch, samples in self.case.samples if batch is not None
-        }
+        samples_at = {batch: samples * self.scale for batch, samples in self.case.samples if batch is not None}
         return Study(
             goal=self.goal,
             space=self.case.space,
@@ -130,9 +128,7 @@ class Problem:
 def set_problem(case: Case, scenario: Scenario, hours: Hours, slack: float) -> Problem | None:
     """The problem of that size; None: the trace does not say how large its own job is."""
     if slack < 1:
-        raise UserError(
-            f"A slack of {slack:g} leaves nothing that keeps the limit.", "Slack must be at least 1."
-        )
+        raise UserError(f"A slack of {slack:g} leaves nothing that keeps the limit.", "Slack must be at least 1.")
     if hours == "trace":
         return Problem(case, scenario, hours, slack, 1.0) if case.samples else None
     fastest = min(case.relative_work(each) / speed for each, speed in case.speeds.items())

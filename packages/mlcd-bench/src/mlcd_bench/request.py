@@ -41,9 +41,7 @@ def _cases(traces: Sequence[str]) -> tuple[Case, ...]:
     try:
         return read_cases(traces)
     except NotFoundError as error:
-        raise UserError(
-            error.message, error.hint
-        ) from error  # a usage error here: nothing was looked up by id
+        raise UserError(error.message, error.hint) from error  # a usage error here: nothing was looked up by id
 
 
 def _list(text: str, option: str, read: Callable[[str], T]) -> tuple[T, ...]:
@@ -71,9 +69,7 @@ def _hours(word: str) -> Hours:
 def _slack(word: str) -> float:
     slack = _number(word, "--slack", "Write numbers of at least 1: --slack 1.5,2,3.")
     if not 1 <= slack < 1e6:
-        raise UserError(
-            f"A slack of {word} leaves nothing that keeps the limit.", "Slack must be at least 1."
-        )
+        raise UserError(f"A slack of {word} leaves nothing that keeps the limit.", "Slack must be at least 1.")
     return slack
 
 

@@ -77,9 +77,7 @@ def _nothing_to_run(bench: Bench) -> UserError:
     if len(missing) == len(bench.strategies):
         names = ", ".join(missing)
         return UserError(f"{names}: not applicable to any workload.", "Give the model's facts as options.")
-    return UserError(
-        "There is nothing to run.", "No trace says how large its own job is: give --hours a number."
-    )
+    return UserError("There is nothing to run.", "No trace says how large its own job is: give --hours a number.")
 
 
 def _not_applicable(bench: Bench) -> dict[str, tuple[str, ...]]:

@@ -95,9 +95,7 @@ def _draw_band(figure: go.Figure, example: Example, name: str, color: str) -> No
     nodes = [belief.deployment.nodes for belief in own]
     edge = [belief.high for belief in own] + [belief.low for belief in reversed(own)]
     style = {"mode": "lines", "line": {"width": 0}, "fillcolor": color, "opacity": 0.2, "hoverinfo": "skip"}
-    figure.add_trace(
-        go.Scatter(x=nodes + nodes[::-1], y=edge, fill="toself", name=f"{name}, 95 % believed", **style)
-    )
+    figure.add_trace(go.Scatter(x=nodes + nodes[::-1], y=edge, fill="toself", name=f"{name}, 95 % believed", **style))
 
 
 def _draw_probes(figure: go.Figure, example: Example, types: list[str]) -> None:

@@ -84,12 +84,9 @@ def section_5_3_budget() -> Preset:
 def section_5_4() -> Preset:
     """Dynamic batching."""
     stages = [
-        _stage(f"batch {batch}", replace(RESNET_18, batch=batch), Conditions(batch_size=batch))
-        for batch in _BATCHES
+        _stage(f"batch {batch}", replace(RESNET_18, batch=batch), Conditions(batch_size=batch)) for batch in _BATCHES
     ]
-    return _workflow(
-        "smlt-5.4", "Dynamic batching, ResNet-18, batches of 2048 to 128 and back", stages, "30 %"
-    )
+    return _workflow("smlt-5.4", "Dynamic batching, ResNet-18, batches of 2048 to 128 and back", stages, "30 %")
 
 
 def section_5_5() -> Preset:
@@ -109,13 +106,10 @@ SMLT: dict[str, Callable[[], Preset]] = {
 
 def _rivals(scenario: Scenario, slack: float) -> tuple[Contest, ...]:
     """The same job for all three: its size and its limit are those of SMLT's way."""
-    ours = Contest(
-        "SMLT", functions_case(BERT_SMALL), scenario, PHASE_HOURS, (_SEARCHER, "heterbo"), rules=RULES
-    )
+    ours = Contest("SMLT", functions_case(BERT_SMALL), scenario, PHASE_HOURS, (_SEARCHER, "heterbo"), rules=RULES)
     problem = replace(set_contest(ours), slack=slack)
     others = [
-        _same_job(name, functions_case(replace(BERT_SMALL, exchange=way)), problem)
-        for name, way in _WAYS.items()
+        _same_job(name, functions_case(replace(BERT_SMALL, exchange=way)), problem) for name, way in _WAYS.items()
     ]
     return (replace(ours, limit=problem.limit), *others)
 
@@ -162,9 +156,7 @@ def first(stages: Sequence[Stage]) -> float:
 
 def fixed(stages: Sequence[Stage]) -> float:
     """What all phases cost on the one deployment that keeps every deadline most cheaply."""
-    candidates = [
-        each for each in stages[0].contest.case.space if all(_keeps(stage, each) for stage in stages)
-    ]
+    candidates = [each for each in stages[0].contest.case.space if all(_keeps(stage, each) for stage in stages)]
     return min((sum(_cost(stage, each) for stage in stages) for each in candidates), default=float("nan"))
 
 

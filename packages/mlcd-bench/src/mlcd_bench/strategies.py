@@ -43,9 +43,7 @@ class Strategy:
         try:
             searcher: Searcher = make(**{**told, **dict(self.options)})
         except TypeError as error:
-            raise UserError(
-                f"Strategy '{self.text}': {error}.", "Options are written as name:option=value."
-            ) from error
+            raise UserError(f"Strategy '{self.text}': {error}.", "Options are written as name:option=value.") from error
         return NarrowedSearcher(searcher, self.only) if self.only else searcher
 
 
@@ -93,9 +91,7 @@ def _check(strategy: Strategy) -> None:
 def _option(text: str, option: str) -> tuple[str, Any]:
     name, equals, value = option.partition("=")
     if not (name and equals and value):
-        raise UserError(
-            f"'{option}' in '{text}' is not an option.", "Write it as name:option=value, e.g. random:k=10."
-        )
+        raise UserError(f"'{option}' in '{text}' is not an option.", "Write it as name:option=value, e.g. random:k=10.")
     return name, _value(value)
 
 

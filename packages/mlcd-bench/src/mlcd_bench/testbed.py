@@ -76,9 +76,7 @@ class Model:
     batch: int  # global
     exchange: str = "servers"  # or "ring"
     gpu_knee: float = 4.0  # samples on a GPU at which half its speed is reached
-    gpu_share: float = (
-        1.0  # of a GPU's speed; small images and a recurrent network's small steps leave it idle
-    )
+    gpu_share: float = 1.0  # of a GPU's speed; small images and a recurrent network's small steps leave it idle
 
 
 ALEXNET = Model("AlexNet/CIFAR-10", 6.4e6, 0.4e9, 1024)
@@ -95,9 +93,7 @@ def paper_case(model: Model, types: tuple[str, ...] = ()) -> Case:
     """The model on all machines of the testbed, or on these alone."""
     names = types or tuple(_MACHINES)
     truth = tuple(
-        (deployment, _throughput(model, deployment))
-        for name in names
-        for deployment in _deployments(_offer(name))
+        (deployment, _throughput(model, deployment)) for name in names for deployment in _deployments(_offer(name))
     )
     return Case("paper-testbed", model.name, None, truth, failing=FailureKind.OUT_OF_MEMORY)
 

@@ -108,9 +108,7 @@ class UniversalModel:
     def _shape_spread(self, placement: Placement) -> float:
         if placement == self.probe.placement:
             return PIECES_SPREAD
-        known = placement.family == self._probed or any(
-            self._tells_of(laws, placement.family) for laws in self.others
-        )
+        known = placement.family == self._probed or any(self._tells_of(laws, placement.family) for laws in self.others)
         return SHAPE_SPREAD if known else UNKNOWN_FAMILY_SPREAD
 
     def _tells_of(self, laws: Laws, family: str) -> bool:

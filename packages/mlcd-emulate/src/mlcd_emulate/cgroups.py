@@ -56,9 +56,7 @@ def open_cgroups(name: str, root: Path = ROOT, own: Path = Path("/proc/self/cgro
     """The groups called so, in the version that this system limits CPU with."""
     belongs = _own_groups(own)
     if (root / "cpu").is_dir() and (root / "memory").is_dir():
-        return CgroupsV1(
-            name, {each: _v1_parent(root, each, belongs) for each in ("cpu", "cpuacct", "memory")}
-        )
+        return CgroupsV1(name, {each: _v1_parent(root, each, belongs) for each in ("cpu", "cpuacct", "memory")})
     if (root / "cgroup.controllers").is_file():
         return CgroupsV2(name, _v2_parent(root, belongs.get("", "/")))
     raise CloudError(
@@ -212,9 +210,7 @@ def _v2_parent(root: Path, path: str) -> Path:
     for group in (nearest, *nearest.parents):
         if group.is_relative_to(root) and _hands_on(group):
             return group
-    raise CloudError(
-        "No control group here may limit CPU and memory.", "Run outside the container, or as its init."
-    )
+    raise CloudError("No control group here may limit CPU and memory.", "Run outside the container, or as its init.")
 
 
 def _hands_on(group: Path) -> bool:

@@ -75,9 +75,7 @@ def _end_main_processes(emulation: Emulation) -> int:
     _wait_for(lambda: not _main_processes(emulation), _POLITE_S)
     kill_quietly(_main_processes(emulation))
     if not _wait_for(lambda: not _main_processes(emulation), _FIRM_S):
-        raise CloudError(
-            f"The main process of '{emulation.name}' does not end: {sorted(_main_processes(emulation))}"
-        )
+        raise CloudError(f"The main process of '{emulation.name}' does not end: {sorted(_main_processes(emulation))}")
     return len(found)
 
 

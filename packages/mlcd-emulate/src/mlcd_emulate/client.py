@@ -76,18 +76,14 @@ def fault(emulation: Emulation, kind: str, target: str, value: str = "") -> str:
 
 def _check(emulation: Emulation, options: EmulationOptions) -> None:
     if any(letter in str(emulation.folder) for letter in ":, \t\n\\"):
-        raise UserError(
-            f"The folder {emulation.folder} cannot hold disks: its name has a colon, a comma or a space."
-        )
+        raise UserError(f"The folder {emulation.folder} cannot hold disks: its name has a colon, a comma or a space.")
     if options.vcpus_per_core < 1:
         raise UserError(f"{options.vcpus_per_core:g} vCPUs a core make machines larger than this computer.")
     if options.network:
         try:
             fits = IPv4Network(options.network).prefixlen == 16
         except ValueError as error:
-            raise UserError(
-                f"'{options.network}' is no range of addresses: {error}", "10.80.0.0/16"
-            ) from error
+            raise UserError(f"'{options.network}' is no range of addresses: {error}", "10.80.0.0/16") from error
         if not fits:
             raise UserError(f"{options.network} has not the size /16.", "10.80.0.0/16")
 
@@ -97,9 +93,7 @@ def _take(emulation: Emulation) -> None:
     try:
         emulation.folder.mkdir(mode=0o700)
     except FileExistsError:
-        raise UserError(
-            f"Someone else is starting '{emulation.name}' right now.", "Try again in a moment."
-        ) from None
+        raise UserError(f"Someone else is starting '{emulation.name}' right now.", "Try again in a moment.") from None
 
 
 def _start(emulation: Emulation, options: EmulationOptions) -> subprocess.Popen[bytes]:

@@ -28,9 +28,7 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Option(help="Which emulation; several run side by side.")]
-Folder = Annotated[
-    Path | None, typer.Option("--dir", help="Where it keeps its files; the home of mlcd by default.")
-]
+Folder = Annotated[Path | None, typer.Option("--dir", help="Where it keeps its files; the home of mlcd by default.")]
 
 
 @app.command()
@@ -38,17 +36,13 @@ def up(
     name: Name = "default",
     folder: Folder = None,
     region: Annotated[str, typer.Option(help="The region that tools use by default.")] = "us-east-1",
-    vcpus: Annotated[
-        int, typer.Option(help="The vCPU quota; 0: as much as this computer can bear.", min=0)
-    ] = 0,
+    vcpus: Annotated[int, typer.Option(help="The vCPU quota; 0: as much as this computer can bear.", min=0)] = 0,
     vcpus_per_core: Annotated[float, typer.Option(help="The scale: so many vCPUs are one core.")] = 20.0,
     network: Annotated[
         str,
         typer.Option(help="The addresses of the hosts, such as 10.80.0.0/16; one that is free by default."),
     ] = "",
-    port: Annotated[
-        int, typer.Option(help="The endpoint's port; one that is free by default.", min=0, max=65535)
-    ] = 0,
+    port: Annotated[int, typer.Option(help="The endpoint's port; one that is free by default.", min=0, max=65535)] = 0,
     owner: Annotated[
         int, typer.Option(metavar="PID", help="End it when this process ends; 0: only with `down`.", min=0)
     ] = 0,
@@ -209,9 +203,6 @@ def _hosts_table(hosts: list[dict[str, Any]]) -> Table:
 def _api_faults(status: dict[str, Any]) -> list[str]:
     return [
         *(f"{each} is sold out." for each in status["no_capacity"]),
-        *(
-            f"{share:.0%} of the requests for {each} are refused."
-            for each, share in status["throttled"].items()
-        ),
+        *(f"{share:.0%} of the requests for {each} are refused." for each, share in status["throttled"].items()),
         *(f"{each} is denied." for each in status["denied"]),
     ]

@@ -43,9 +43,7 @@ class Fault:
                 f"'{self.value}' is not a number.", f"A {self.kind} is {least:g} to {most:g}, or off."
             ) from None
         if not least <= found <= most:
-            raise UserError(
-                f"A {self.kind} of {found:g} makes no sense.", f"It is {least:g} to {most:g}, or off."
-            )
+            raise UserError(f"A {self.kind} of {found:g} makes no sense.", f"It is {least:g} to {most:g}, or off.")
         return found
 
 
@@ -139,9 +137,7 @@ def _check_action(name: str) -> None:
     try:
         known = get_session().get_service_model(_BOTO_NAMES.get(service, service or "ec2")).operation_names
     except UnknownServiceError:
-        raise NotFoundError(
-            f"AWS has no service '{service}'.", "ec2:RunInstances, sts:GetCallerIdentity …"
-        ) from None
+        raise NotFoundError(f"AWS has no service '{service}'.", "ec2:RunInstances, sts:GetCallerIdentity …") from None
     if action not in known:
         raise NotFoundError(f"AWS has no action '{action}'.", did_you_mean(action, known))
 

@@ -149,9 +149,7 @@ def _without(file: Path) -> str:
     """The lines of a file of accounts or groups without those whose name or number we use."""
     numbers = {str(uid) for uid in USERS.values()}
     lines = (line for line in file.read_text().splitlines() if line)
-    return "\n".join(
-        line for line in lines if line.split(":")[0] not in USERS and line.split(":")[2] not in numbers
-    )
+    return "\n".join(line for line in lines if line.split(":")[0] not in USERS and line.split(":")[2] not in numbers)
 
 
 def _folder(folder: Path) -> Path:

@@ -47,9 +47,7 @@ class Machine:
     def start(self) -> None:
         """Make the host and let it boot."""
         self.host.start()
-        service = MetadataService(
-            self._tree, lambda: self.instance.metadata_options.http_tokens == "required"
-        )
+        service = MetadataService(self._tree, lambda: self.instance.metadata_options.http_tokens == "required")
         self._metadata = MetadataServer(service, self.host.link.namespace)
         self.shares.hold(self.id, self.host.spec.size.cores)
 

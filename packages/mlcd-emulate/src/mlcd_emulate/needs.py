@@ -45,9 +45,7 @@ def require_all() -> None:
 def require_root() -> None:
     """Namespaces, control groups and mounts are root's on Linux."""
     if sys.platform != "linux":
-        raise UserError(
-            "The emulated EC2 needs Linux: its hosts are namespaces.", "Run it in a virtual machine."
-        )
+        raise UserError("The emulated EC2 needs Linux: its hosts are namespaces.", "Run it in a virtual machine.")
     if os.geteuid() != 0:
         raise UserError("The emulated EC2 needs root: its hosts are namespaces.", "sudo mlcd emulate …")
 

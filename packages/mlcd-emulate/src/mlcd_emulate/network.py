@@ -145,12 +145,8 @@ def _free_network(wanted: IPv4Network | None) -> IPv4Network:
         if not any(choice.overlaps(each) for each in taken):
             return choice
     if wanted:
-        raise UserError(
-            f"The addresses {wanted} are in use on this computer.", "Leave --network out, or try another."
-        )
-    raise CloudError(
-        "No range of addresses is free for an emulation.", "Name one with --network 10.200.0.0/16."
-    )
+        raise UserError(f"The addresses {wanted} are in use on this computer.", "Leave --network out, or try another.")
+    raise CloudError("No range of addresses is free for an emulation.", "Name one with --network 10.200.0.0/16.")
 
 
 def _networks_in_use() -> list[IPv4Network]:

@@ -85,9 +85,7 @@ def _serve(emulation: Emulation, network: IPv4Network, given: Any) -> Reconciler
     app = Endpoint(account, faults, Quotas(given.vcpus), keys, reconciler.console)
     app.open_region(given.region)
     app.control = FaultInjector(reconciler, faults).control
-    server = make_server(
-        str(gateway_of(network)), given.port, app, threaded=True, request_handler=QuietHandler
-    )
+    server = make_server(str(gateway_of(network)), given.port, app, threaded=True, request_handler=QuietHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     _publish(emulation, f"http://{gateway_of(network)}:{server.server_port}", network, keys, given)
     return reconciler

@@ -60,9 +60,7 @@ class Shares:
                 self._process.stdin.write(json.dumps(command) + "\n")
                 self._process.stdin.flush()
         except (BrokenPipeError, ValueError) as error:  # it was killed, or closed
-            raise CloudError(
-                "The process that limits the hosts to their shares of the CPU has ended."
-            ) from error
+            raise CloudError("The process that limits the hosts to their shares of the CPU has ended.") from error
 
 
 @dataclass
@@ -126,9 +124,7 @@ class _ShareLimiter:
             if "cores" not in given:
                 self._held.pop(given["host"], None)
                 continue
-            held = self._held.setdefault(
-                given["host"], LimitedHost(given["host"], self._cgroups, given["cores"])
-            )
+            held = self._held.setdefault(given["host"], LimitedHost(given["host"], self._cgroups, given["cores"]))
             held.slowed = given["slowed"]
         self._ended.set()
 

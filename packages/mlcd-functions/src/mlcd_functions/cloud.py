@@ -151,9 +151,7 @@ class FunctionsCloud(RunnerCloud[Spec, State]):
 
     def _stray(self, function: Listed) -> Owned:
         what = f"function {function.name} ({function.memory_mb} MB) whose task nobody knows"
-        return Owned(
-            function.task_id or function.name, function.task_id, function.job_id, what, self.clock.now()
-        )
+        return Owned(function.task_id or function.name, function.task_id, function.job_id, what, self.clock.now())
 
     def _stop_unknown(self, handle: Handle) -> None:
         """A function whose task left nothing here is removed."""

@@ -51,9 +51,7 @@ class Collector:
     def sizes(self) -> dict[str, int]:
         """How long each log and progress file is."""
         root = self.folder.root
-        files = (
-            path for place in (self.folder.log().parent, self.folder.progress) for path in place.glob("*")
-        )
+        files = (path for place in (self.folder.log().parent, self.folder.progress) for path in place.glob("*"))
         return {str(path.relative_to(root)): path.stat().st_size for path in files if path.is_file()}
 
     def cut_back(self, sizes: Mapping[str, int]) -> None:

@@ -104,9 +104,7 @@ class State(RunnerState):
     home_checkpoint: str = ""  # the newest that has come home
     fruitless: int = 0  # restarts in a row without a newer checkpoint
     counts: tuple[Count, ...] = ()  # of each rank
-    sizes: dict[str, int] = field(
-        default_factory=dict
-    )  # of the logs and progress files, as far as reports were read
+    sizes: dict[str, int] = field(default_factory=dict)  # of the logs and progress files, as far as reports were read
 
     def seconds(self, now: float) -> float:
         """Billed so far, over all functions."""

@@ -280,6 +280,4 @@ class _TrainedAt:
         done = [point.samples for point in points if self._started_at + point.seconds <= moment]
         ranks = 1.0 if self._reader.read().alone else self._ranks
         least = self._before + ranks * max(0.0, (done[-1] if done else 0.0) - self._earlier)
-        return Trained(
-            least, known=not points or self._started_at + points[-1].seconds > moment + LATE_SECONDS
-        )
+        return Trained(least, known=not points or self._started_at + points[-1].seconds > moment + LATE_SECONDS)

@@ -244,9 +244,7 @@ def read_answer(body: bytes, error: str, log: str) -> Answer:
 
 def _was_full(kind: str, log: str) -> bool:
     sizes = re.search(r"Memory Size: (\d+) MB\tMax Memory Used: (\d+) MB", log)
-    return kind == "Runtime.OutOfMemory" or (
-        sizes is not None and sizes[1] == sizes[2] and kind == "Runtime.ExitError"
-    )
+    return kind == "Runtime.OutOfMemory" or (sizes is not None and sizes[1] == sizes[2] and kind == "Runtime.ExitError")
 
 
 def _listed(function: Mapping[str, Any]) -> Listed:
@@ -266,9 +264,7 @@ def translated() -> Iterator[None]:
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
         from botocore.parsers import ResponseParserError
     except ImportError as error:
-        raise MissingExtraError(
-            "The functions cloud needs boto3.", "pip install 'mlcd[functions]'"
-        ) from error
+        raise MissingExtraError("The functions cloud needs boto3.", "pip install 'mlcd[functions]'") from error
     try:
         yield
     except ClientError as error:

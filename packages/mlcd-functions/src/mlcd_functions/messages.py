@@ -80,9 +80,7 @@ class Report:
     reads: int = 0  # of the object store, in this invocation
     writes: int = 0
     problem: str = ""  # what went wrong outside the program
-    sync_error: str = (
-        ""  # of mlcd.sync, for which the program may have failed: StoreLost, StoreFull, SyncTimeout
-    )
+    sync_error: str = ""  # of mlcd.sync, for which the program may have failed: StoreLost, StoreFull, SyncTimeout
     missing: str = ""  # the ranks that it waited for, with commas
 
 

@@ -92,9 +92,7 @@ def _limit(situation: Situation) -> Outcome | None:
 
 def _losses(situation: Situation) -> Restart | None:
     lost = [
-        invocation
-        for invocation in situation.invocations
-        if is_lost(invocation, situation.now, situation.lost_seconds)
+        invocation for invocation in situation.invocations if is_lost(invocation, situation.now, situation.lost_seconds)
     ]
     if not lost:
         return None
@@ -142,11 +140,7 @@ def stragglers(failed: Sequence[Invocation]) -> set[int]:
 
 
 def _failed(invocation: Invocation) -> bool:
-    return (
-        invocation.phase in ("failed", "ended", "setup")
-        and bool(invocation.exit_code)
-        and not invocation.asked
-    )
+    return invocation.phase in ("failed", "ended", "setup") and bool(invocation.exit_code) and not invocation.asked
 
 
 def _blame(situation: Situation, invocation: Invocation) -> Outcome:

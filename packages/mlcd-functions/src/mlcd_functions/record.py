@@ -41,12 +41,8 @@ class Record(Recorder[State]):
         self._counted = (0, 0)  # of our own requests: in the state
         self._away_since: float | None = None  # the object store
         self.away_why = ""
-        self.replaced: dict[
-            str, Invocation
-        ] = {}  # invocations in whose place others act, which may still run
-        collector.cut_back(
-            state.sizes
-        )  # before anything is saved: what a killed runner wrote last comes again
+        self.replaced: dict[str, Invocation] = {}  # invocations in whose place others act, which may still run
+        collector.cut_back(state.sizes)  # before anything is saved: what a killed runner wrote last comes again
 
     @property
     def away_seconds(self) -> float:
@@ -86,9 +82,7 @@ class Record(Recorder[State]):
     def _try_writing(self) -> None:
         """A store that can be read and not written to keeps every function silent: none of them is lost."""
         oldest = self.looked_at - self._lost_seconds
-        silent = any(
-            not invocation.ended and invocation.reported_at < oldest for invocation in self.state.latest
-        )
+        silent = any(not invocation.ended and invocation.reported_at < oldest for invocation in self.state.latest)
         if silent or self._away_since is not None:
             self._objects.put(WRITABLE, b"")
 

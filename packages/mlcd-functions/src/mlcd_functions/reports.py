@@ -14,26 +14,18 @@ from mlcd_functions.lambdas import Answer
 from mlcd_functions.messages import Report
 
 
-def with_answer(
-    state: State, invocation_id: str, answer: Answer, replaced: Mapping[str, Invocation]
-) -> State:
+def with_answer(state: State, invocation_id: str, answer: Answer, replaced: Mapping[str, Invocation]) -> State:
     """The invocation has ended, one way or another; what it has cost is known now."""
     if invocation_id in replaced:  # its cost was counted up to the moment at which another took its place
-        counted = replaced[invocation_id].seconds_if_over(
-            max(invocation.invoked_at for invocation in state.latest)
-        )
+        counted = replaced[invocation_id].seconds_if_over(max(invocation.invoked_at for invocation in state.latest))
         more = max(0.0, (answer.billed_seconds or 0.0) - counted)
         return replace(state, billed_seconds=state.billed_seconds + more)
-    found = next(
-        (invocation for invocation in state.latest if invocation.invocation_id == invocation_id), None
-    )
+    found = next((invocation for invocation in state.latest if invocation.invocation_id == invocation_id), None)
     if found is None:
         return state
     billed = answer.billed_seconds
     now = found.reported_at if billed is None else found.billed_from + billed
-    ended = replace(
-        found, ended_at=now, billed_seconds=billed, error=answer.error, full=found.full or answer.full
-    )
+    ended = replace(found, ended_at=now, billed_seconds=billed, error=answer.error, full=found.full or answer.full)
     return state.with_invocation(_with_facts(ended, answer, state.generation))
 
 

@@ -14,9 +14,7 @@ class FunctionsSettings:
 
     section: ClassVar[str] = "functions"
 
-    endpoint: str = setting(
-        "", "Lambda's API: empty: a service on this computer; `aws`: AWS itself; or a URL"
-    )
+    endpoint: str = setting("", "Lambda's API: empty: a service on this computer; `aws`: AWS itself; or a URL")
     region: str = setting("us-east-1", "where functions run at AWS")
     role: str = setting("", "ARN of the role that functions run with; needed at AWS")
     image: str = setting(
@@ -27,9 +25,7 @@ class FunctionsSettings:
     subnets: str = setting("", "`subnet-…, subnet-…`: functions run in your VPC at AWS")
     security_groups: str = setting("", "of functions in a VPC")
     disk_mb: int = setting(512, "disk of a function at AWS, for code, data and checkpoints; up to 10240")
-    objects: str = setting(
-        "", "`s3://bucket/prefix` for code, data and checkpoints; empty: a folder of this computer"
-    )
+    objects: str = setting("", "`s3://bucket/prefix` for code, data and checkpoints; empty: a folder of this computer")
     parameters: str = setting(
         "",
         "`rediss://…` of the parameter store between functions; empty: started on demand, on this computer",

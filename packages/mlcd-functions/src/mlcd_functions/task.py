@@ -64,9 +64,7 @@ class FunctionTask(TaskLife[Spec, State]):
         self._objects = CountedObjects(open_object_store(objects_url(settings, self._home, spec.task.id)))
         state = replace(files.read_state() or State(), pid=os.getpid(), birth=birth(os.getpid()))
         read_seconds = tick if bills_requests(settings) else 0.0
-        self._record = Record(
-            files, self._collector, self._objects, state, settings.lost_seconds, read_seconds
-        )
+        self._record = Record(files, self._collector, self._objects, state, settings.lost_seconds, read_seconds)
         self._lambdas = Lambdas(settings, self._home)
         self._name = function_name(spec.task.id)
         self._invoker = Invoker(self._lambdas, self._name, self._create)
@@ -96,9 +94,7 @@ class FunctionTask(TaskLife[Spec, State]):
         self._watch.check()
         if not self._record.state.uploaded:
             disk_mb = self._settings.disk_mb if self._settings.endpoint else None
-            upload_code(
-                self._task, self._home.parent, self._files.root, self._objects, self._watch.check, disk_mb
-            )
+            upload_code(self._task, self._home.parent, self._files.root, self._objects, self._watch.check, disk_mb)
             self._record.upload_checkpoint()
             self._record.change(uploaded=True)
         self._create()
@@ -186,9 +182,7 @@ class FunctionTask(TaskLife[Spec, State]):
         """Restarts in a row without a newer checkpoint; a function that had but the rest of its time does not count."""
         if checkpoint != self._record.state.checkpoint:
             return 0
-        fresh = all(
-            invocation.generation == self._record.state.generation for invocation in self._record.state.latest
-        )
+        fresh = all(invocation.generation == self._record.state.generation for invocation in self._record.state.latest)
         return self._record.state.fruitless + (1 if fresh or restart.losses else 0)
 
     def _begin_generation(self, ranks: tuple[int, ...], checkpoint: str) -> None:
@@ -207,9 +201,7 @@ class FunctionTask(TaskLife[Spec, State]):
         state = replace(state, generation=state.generation + 1, checkpoint=checkpoint)
         for invocation in state.latest:
             if invocation.rank not in ranks:
-                state = state.with_invocation(
-                    replace(invocation, phase="again", exit_code=None, reported_at=now)
-                )
+                state = state.with_invocation(replace(invocation, phase="again", exit_code=None, reported_at=now))
         for rank in ranks:
             state = self._with_new_invocation(state, rank, now)
         self._record.state = state
@@ -224,9 +216,7 @@ class FunctionTask(TaskLife[Spec, State]):
         for old in state.latest:
             if old.rank == rank and not old.ended:
                 self._record.replaced[old.invocation_id] = old
-        invocation = Invocation(
-            rank, f"i{number}", state.generation, now, now, self._settings.duration_seconds
-        )
+        invocation = Invocation(rank, f"i{number}", state.generation, now, now, self._settings.duration_seconds)
         return replace(state.with_invocation(invocation), invocations=number)
 
     def _instructions(self, samples: float, end: str = "") -> Instructions:

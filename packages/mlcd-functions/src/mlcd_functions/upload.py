@@ -51,9 +51,7 @@ def _check_fits(archive: Path, disk_mb: int | None) -> None:
 
 
 def _zip(folder: Path, archive: Path, check: Callable[[], None]) -> None:
-    with zipfile.ZipFile(
-        archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1, strict_timestamps=False
-    ) as packed:
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1, strict_timestamps=False) as packed:
         for path in _files(folder):
             check()
             packed.write(path, path.relative_to(folder).as_posix())

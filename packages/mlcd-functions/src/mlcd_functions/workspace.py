@@ -149,9 +149,7 @@ def open_workspace(event: Event) -> Workspace:
     return Workspace(root, event)
 
 
-def fetch_checkpoint(
-    objects: ObjectStore, name: str, into: Path, most_bytes: float = math.inf
-) -> Path | None:
+def fetch_checkpoint(objects: ObjectStore, name: str, into: Path, most_bytes: float = math.inf) -> Path | None:
     """Download a checkpoint of so many bytes at most from the object store; None: it is not there in one piece."""
 
     def fetch(file: str, target: Path, size: int) -> None:

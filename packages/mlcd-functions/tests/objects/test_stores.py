@@ -169,9 +169,7 @@ def test_a_profile_that_is_not_there_is_told(s3: str, monkeypatch: pytest.Monkey
         open_object_store(s3)
 
 
-def test_a_region_in_the_url_goes_before_that_of_the_environment(
-    s3: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_region_in_the_url_goes_before_that_of_the_environment(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_object_store(f"{s3}?region=eu-west-3")
     assert isinstance(store, S3Objects)
     assert store.region == "eu-west-3"

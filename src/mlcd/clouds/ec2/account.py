@@ -40,9 +40,7 @@ class Account:
         """A client; the same one every time."""
         with self._turn:
             if (service, region) not in self._clients:
-                self._clients[service, region] = self._session.client(
-                    service, region_name=region, config=_patient()
-                )
+                self._clients[service, region] = self._session.client(service, region_name=region, config=_patient())
             return self._clients[service, region]
 
     @cached_property

@@ -88,9 +88,7 @@ def _paid_seconds(state: State) -> float:
     return sum(max(0.0, machine.paid_until - machine.billed_from) for machine in state.machines)
 
 
-def _spot_difference(
-    state: State, spans: Sequence[float], usd_per_hour: float, history: SpotHistory | None
-) -> Charge:
+def _spot_difference(state: State, spans: Sequence[float], usd_per_hour: float, history: SpotHistory | None) -> Charge:
     """Where the price of the machine's zone is not that of the offer, or did not stay what it was."""
     usd = sum(
         (_spot_price(machine, span, usd_per_hour, history) - usd_per_hour) * span / 3600.0

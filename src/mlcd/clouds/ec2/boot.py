@@ -35,6 +35,4 @@ setsid nohup bash {base}/lease-loop </dev/null >/dev/null 2>&1 &
 def boot_script(user: str, lease_seconds: float) -> str:
     """The user data of a machine."""
     late = min(_LATE_SECONDS, int(lease_seconds))
-    return _SCRIPT.format(
-        control=CONTROL, base=BASE, user=shlex.quote(user), lease=int(lease_seconds), late=late
-    )
+    return _SCRIPT.format(control=CONTROL, base=BASE, user=shlex.quote(user), lease=int(lease_seconds), late=late)

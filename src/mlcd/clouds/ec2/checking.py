@@ -47,18 +47,14 @@ def check_account(settings: Ec2Settings, home: Path, now: float) -> Iterator[Fin
         yield from _check_region(account, region, settings, home, now)
 
 
-def _check_region(
-    account: Account, region: str, settings: Ec2Settings, home: Path, now: float
-) -> Iterator[Finding]:
+def _check_region(account: Account, region: str, settings: Ec2Settings, home: Path, now: float) -> Iterator[Finding]:
     names = wanted([offer.instance.name for offer in listed_types()], settings.types)
     for name in _TRIALS:
         yield permission(account, region, name)
     yield _found(f"{region}: subnets", lambda: f"{len(subnets(account, region))} zones")
     plain = InstanceType("t3.micro")
     yield _found(f"{region}: image", lambda: image(account, region, settings.image, plain)[0])
-    yield _found(
-        f"{region}: instance types", lambda: f"{len(describe(account, region, names))} of {len(names)} types"
-    )
+    yield _found(f"{region}: instance types", lambda: f"{len(describe(account, region, names))} of {len(names)} types")
     yield _found(f"{region}: quotas", lambda: _quotas(account, region, names))
     cache = home / "ec2" / "prices"
     yield _found(

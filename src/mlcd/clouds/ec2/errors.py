@@ -69,9 +69,7 @@ def translated(doing: str) -> Iterator[None]:
 def in_words(doing: str, code: str, message: str) -> MlcdError:
     """The error that an error code of AWS stands for."""
     if code in _CAPACITY:
-        return NoCapacityError(
-            f"EC2 has no room to {doing}: {message}", "Another zone, region or type may have."
-        )
+        return NoCapacityError(f"EC2 has no room to {doing}: {message}", "Another zone, region or type may have.")
     if code in QUOTA:
         return NoCapacityError(
             f"The account's quota does not allow to {doing}: {message}",
@@ -82,9 +80,7 @@ def in_words(doing: str, code: str, message: str) -> MlcdError:
     if code in _FORBIDDEN:
         return UserError(f"The AWS account may not {doing}: {_permission(message)}", CHECK)
     if code in _THROTTLED:
-        return BusyError(
-            f"AWS was asked too often to {doing}, and kept refusing.", "Try again a little later."
-        )
+        return BusyError(f"AWS was asked too often to {doing}, and kept refusing.", "Try again a little later.")
     if code in _CLOCK or _CLOCK_WORDS.search(message):
         return UserError(
             f"AWS refuses to {doing}, because the clock of this computer is wrong: {message}",

@@ -40,9 +40,7 @@ class Ec2Machines:
     notice_url = NOTICE_URL
     power_off = POWER_OFF
 
-    def __init__(
-        self, home: Path, settings: Ec2Settings, regions: Sequence[str], notes: Notes | None = None
-    ) -> None:
+    def __init__(self, home: Path, settings: Ec2Settings, regions: Sequence[str], notes: Notes | None = None) -> None:
         self._home = home
         self._settings = settings
         self._regions = regions
@@ -53,9 +51,7 @@ class Ec2Machines:
         self.keep_seconds = settings.keep_seconds
         self.python = settings.python
 
-    def acquire(
-        self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]
-    ) -> Sequence[Machine]:
+    def acquire(self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]) -> Sequence[Machine]:
         """Those at hand and as many more as are needed, together in one zone that has room for them.
 
         Where the zone of those at hand has no room they are not given up: the others come from another zone.
@@ -76,9 +72,7 @@ class Ec2Machines:
             for one in self._instances(region, [{"Name": "instance-id", "Values": ids}]):
                 found[one["InstanceId"]] = self._machine(one, region)
         return [
-            replace(machine, host=there.host, address=there.address)
-            if (there := found.get(machine.id))
-            else machine
+            replace(machine, host=there.host, address=there.address) if (there := found.get(machine.id)) else machine
             for machine in machines
         ]
 
@@ -87,9 +81,7 @@ class Ec2Machines:
         only = [{"Name": f"tag:{TASK}", "Values": [task_id]}]
         if self._notes is not None:
             only.append({"Name": f"tag:{LAUNCH}", "Values": [self._nonce()]})
-        return [
-            self._machine(one, region) for region in self._regions for one in self._instances(region, only)
-        ]
+        return [self._machine(one, region) for region in self._regions for one in self._instances(region, only)]
 
     def why_gone(self, machine: Machine) -> str:
         """AWS's reason for the end of an instance."""
@@ -142,9 +134,7 @@ class Ec2Machines:
 
     # -------------------------------------------------------------------------------------------- renting
 
-    def _rent(
-        self, task_id: str, job_id: str, deployment: Deployment, count: int, zone: str
-    ) -> list[Machine]:
+    def _rent(self, task_id: str, job_id: str, deployment: Deployment, count: int, zone: str) -> list[Machine]:
         """Rent them now; what AWS was asked too often for is not rented, and not paid for while we wait to ask again."""
         asked_before = bool(self._noted("rented_at"))
         if not asked_before:
@@ -157,9 +147,7 @@ class Ec2Machines:
                 self._note("rented_at", "")
             raise
 
-    def _rent_in_zones(
-        self, task_id: str, job_id: str, deployment: Deployment, count: int, zone: str
-    ) -> list[Machine]:
+    def _rent_in_zones(self, task_id: str, job_id: str, deployment: Deployment, count: int, zone: str) -> list[Machine]:
         """In the first zone that has room, the wanted one first; one once tried is noted: a kill leads to no other one."""
         region = deployment.offer.region
         request = self._request(task_id, job_id, deployment, count)
@@ -244,9 +232,7 @@ class Ec2Machines:
         return sorted(nets, key=lambda net: prices.get(net["AvailabilityZone"], float("inf")))
 
     def _spot(self, region: str, name: str) -> dict[str, float]:
-        return spot_prices(self._account, region, [name], self._home / "prices", time.time()).spot.get(
-            name, {}
-        )
+        return spot_prices(self._account, region, [name], self._home / "prices", time.time()).spot.get(name, {})
 
     # -------------------------------------------------------------------------------------- small things
 

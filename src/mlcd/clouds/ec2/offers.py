@@ -19,11 +19,7 @@ from mlcd.core.machines import Offer
 def make_offers(account: Account, settings: Ec2Settings, cache: Path, now: float) -> list[Offer]:
     """The offers of all regions, the cheapest first."""
     names = wanted([listed.instance.name for listed in listed_types()], settings.types)
-    offers = [
-        offer
-        for region in account.regions
-        for offer in _of_region(account, region, names, settings, cache, now)
-    ]
+    offers = [offer for region in account.regions for offer in _of_region(account, region, names, settings, cache, now)]
     return sorted(offers, key=lambda offer: (offer.usd_per_hour, offer.region, offer.name))
 
 
@@ -44,9 +40,7 @@ def _of_region(
         zones = [usd for usd in spot.spot.get(name, {}).values() if usd > 0]
         if zones:
             losses = settings.spot_losses_per_hour
-            yield from _offer(
-                kind, region, min(zones), quotas, spot, extras, spot=True, losses_per_hour=losses
-            )
+            yield from _offer(kind, region, min(zones), quotas, spot, extras, spot=True, losses_per_hour=losses)
 
 
 def _list_prices(
@@ -57,9 +51,7 @@ def _list_prices(
         return on_demand_prices(account, region, names, cache, now)
     offers = fresh(read_price_list(Path(settings.prices)), settings.max_price_age_days, now)
     ours = {
-        offer.instance.name: offer.usd_per_hour
-        for offer in offers
-        if not offer.spot and offer.region in ("", region)
+        offer.instance.name: offer.usd_per_hour for offer in offers if not offer.spot and offer.region in ("", region)
     }
     return Prices(now, settings.prices, on_demand=ours)
 

@@ -61,15 +61,11 @@ class SpotHistory:
             return None
         ends = [*(start for start, _ in steps[1:]), float("inf")]
         starts = [float("-inf"), *(start for start, _ in steps[1:])]
-        spans = [
-            max(0.0, min(end, last) - max(begin, first)) for first, last in zip(starts, ends, strict=True)
-        ]
+        spans = [max(0.0, min(end, last) - max(begin, first)) for first, last in zip(starts, ends, strict=True)]
         return sum(span * usd for span, (_, usd) in zip(spans, steps, strict=True)) / (end - begin)
 
 
-def spot_history(
-    account: Account, region: str, name: str, cache: Path, since: float, now: float
-) -> SpotHistory:
+def spot_history(account: Account, region: str, name: str, cache: Path, since: float, now: float) -> SpotHistory:
     """The spot prices of a type since then, asked for at most every quarter of an hour."""
     kept = known_history(region, name, cache)
     if kept is not None and now - kept.at < SPOT_SECONDS and kept.since <= since:
@@ -77,9 +73,7 @@ def spot_history(
     since = since if kept is None else min(since, kept.since) if now - kept.since < _LONG_SECONDS else since
     zones: dict[str, list[tuple[float, float]]] = {}
     for row in _ask_history(account, region, [name], since):
-        zones.setdefault(row["AvailabilityZone"], []).append(
-            (row["Timestamp"].timestamp(), float(row["SpotPrice"]))
-        )
+        zones.setdefault(row["AvailabilityZone"], []).append((row["Timestamp"].timestamp(), float(row["SpotPrice"])))
     found = SpotHistory(now, since, {zone: tuple(sorted(steps)) for zone, steps in zones.items()})
     _write(_history_file(region, name, cache), to_json(found))
     return found
@@ -130,9 +124,7 @@ def usd_of(product: dict[str, Any]) -> float:
     return max((float(rate["pricePerUnit"].get("USD", 0.0)) for rate in rates), default=0.0)
 
 
-def _ask_history(
-    account: Account, region: str, names: Sequence[str], since: float
-) -> Iterable[dict[str, Any]]:
+def _ask_history(account: Account, region: str, names: Sequence[str], since: float) -> Iterable[dict[str, Any]]:
     """The rows that were in force then and since; the newest of each type and zone comes first."""
     client = account.client("ec2", region)
     with translated("read the spot price history"):

@@ -19,9 +19,7 @@ class Ec2Settings:
         "",
         "where machines are rented: `us-east-1, eu-west-1`; without it the default region of the credentials",
     )
-    types: str = setting(
-        "", "which types are offered: `c5.*, g5.xlarge`; without it those commonly used for training"
-    )
+    types: str = setting("", "which types are offered: `c5.*, g5.xlarge`; without it those commonly used for training")
     image: str = setting(
         "",
         "`ami-…`, or the name of a public parameter of Systems Manager; without it Ubuntu, with drivers where there are GPUs",

@@ -6,9 +6,7 @@ import re
 
 from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
 
-RIGHTS = (
-    "docs/how-to/kubernetes.md lists the rights that mlcd needs; `kubectl auth can-i --list` shows yours."
-)
+RIGHTS = "docs/how-to/kubernetes.md lists the rights that mlcd needs; `kubectl auth can-i --list` shows yours."
 _ASK = "Ask whoever runs the cluster, or look at the settings kubernetes.*."
 _MOST = 500  # characters of what kubectl said
 _FULL = "exceeded quota"
@@ -46,9 +44,7 @@ def in_words(doing: str, said: str) -> MlcdError:
         kind_of_error = CredentialsError if _NOT_NOW.search(whole) else UserError
         return kind_of_error(f"The cluster does not accept the credentials: {said}", "Log in to it again.")
     if _NO_CONTEXT.search(whole):
-        return UserError(
-            f"kubectl could not {doing}: {said}", "`kubectl config get-contexts` lists what there is."
-        )
+        return UserError(f"kubectl could not {doing}: {said}", "`kubectl config get-contexts` lists what there is.")
     if kind in _FOR_GOOD or " is invalid: " in whole:
         return UserError(f"The cluster refused to {doing}: {said}", "Look at the settings kubernetes.*.")
     return CloudError(f"kubectl could not {doing}: {said}", "Try `kubectl get nodes` by hand.")

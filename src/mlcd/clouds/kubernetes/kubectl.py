@@ -38,9 +38,7 @@ class Kubectl:
         """Run it to its end; a file for stdin is streamed. TimeoutExpired where that takes too long."""
         source: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
         try:
-            return subprocess.run(
-                self.arguments(*words), capture_output=True, timeout=seconds, check=False, **source
-            )
+            return subprocess.run(self.arguments(*words), capture_output=True, timeout=seconds, check=False, **source)
         except FileNotFoundError as error:
             raise no_kubectl(self.command) from error
 
@@ -65,9 +63,7 @@ class Kubectl:
             raise in_words(doing, said)
         return not done.returncode
 
-    def _run_in_time(
-        self, doing: str, *words: str, stdin: bytes, seconds: float
-    ) -> subprocess.CompletedProcess[bytes]:
+    def _run_in_time(self, doing: str, *words: str, stdin: bytes, seconds: float) -> subprocess.CompletedProcess[bytes]:
         try:
             return self.run(*words, stdin=stdin, seconds=seconds)
         except subprocess.TimeoutExpired as error:

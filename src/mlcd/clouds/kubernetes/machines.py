@@ -59,18 +59,14 @@ class KubernetesMachines:
         self._creations = Creations(self._kubectl)
         self._credentials = RetryLimit()
         self._looks: dict[str, JobAndPods] = {}
-        self._told: tuple[JobAndPods, CreationMessages] | None = (
-            None  # of pods that could not be made, with that look
-        )
+        self._told: tuple[JobAndPods, CreationMessages] | None = None  # of pods that could not be made, with that look
         self._ended: dict[str, Pod] = {}  # by name, as they were last seen
         self.python = str(options["python"])
         self.lease_seconds = float(options["lease_seconds"])
         self.lost_seconds = float(options["lost_seconds"])
         self.may_have_rented = False
 
-    def acquire(
-        self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]
-    ) -> Sequence[Machine]:
+    def acquire(self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]) -> Sequence[Machine]:
         """The task's Job, found or made; `locate` tells of its pods, and what keeps them from starting."""
         with self._patiently():
             if self._look(task_id).job is None:
@@ -81,8 +77,7 @@ class KubernetesMachines:
         self.may_have_rented = True
         details = {"task": task_id, "asked_at": f"{time.time():.3f}"}
         return [
-            Machine(f"{name_of(task_id)}-{index}", "", "", 0.0, details=details)
-            for index in range(deployment.nodes)
+            Machine(f"{name_of(task_id)}-{index}", "", "", 0.0, details=details) for index in range(deployment.nodes)
         ]
 
     def locate(self, machines: Sequence[Machine]) -> Sequence[Machine]:
@@ -166,9 +161,7 @@ class KubernetesMachines:
         """The Job and all its pods, by one question, not asked more often than once a second."""
         known = self._looks.get(task_id)
         if known is None or time.monotonic() - known.at > LOOK_SECONDS:
-            items = self._kubectl.items(
-                "list Jobs and pods", "jobs,pods", "--selector", f"{NAME}={name_of(task_id)}"
-            )
+            items = self._kubectl.items("list Jobs and pods", "jobs,pods", "--selector", f"{NAME}={name_of(task_id)}")
             known = self._looks[task_id] = _read_look(items)
             self._ended |= {pod.name: pod for pod in known.pods.values() if pod.over}
         return known

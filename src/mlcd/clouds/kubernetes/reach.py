@@ -59,9 +59,7 @@ class PodReach:
         """Copy a file from there to here, and no more than so many bytes of it."""
         words = self._kubectl.arguments(*self._words("head", "-c", str(most + 1), path))
         with target.open("wb") as file:
-            done = subprocess.run(
-                words, stdout=file, stderr=subprocess.PIPE, check=False, timeout=FETCH_SECONDS
-            )
+            done = subprocess.run(words, stdout=file, stderr=subprocess.PIPE, check=False, timeout=FETCH_SECONDS)
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip()
             self._refuse(done.returncode, said)
@@ -74,9 +72,7 @@ class PodReach:
     def _words(self, *command: str) -> list[str]:
         return ["exec", "--stdin", "--container", CONTAINER, self._pod, "--", *command]
 
-    def _exec(
-        self, command: str, stdin: bytes | IO[bytes], seconds: float
-    ) -> subprocess.CompletedProcess[bytes]:
+    def _exec(self, command: str, stdin: bytes | IO[bytes], seconds: float) -> subprocess.CompletedProcess[bytes]:
         try:
             done = self._kubectl.run(*self._words("bash", "-c", command), stdin=stdin, seconds=seconds)
         except subprocess.TimeoutExpired as error:

@@ -42,9 +42,7 @@ class LocalCloud(RunnerCloud[Spec, State]):
 
     def offers(self) -> Sequence[Offer]:
         """The cores and GPUs of this computer, busy or not: a task waits for its turn, free of charge."""
-        return make_offers(
-            find_hardware(self._settings), self._settings, moment(self.clock.now()).date().isoformat()
-        )
+        return make_offers(find_hardware(self._settings), self._settings, moment(self.clock.now()).date().isoformat())
 
     def expected_probe(self, measuring_seconds: float) -> ProbeTime:
         """The program's start, unknown as yet, and the measuring."""

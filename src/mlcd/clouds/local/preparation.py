@@ -118,9 +118,7 @@ def _fill_copy(spec: Spec, node: LocalNode, check: Callable[[], None]) -> None:
     if spec.task.workdir:
         copied = copy_workdir(workdir, node.folder, skip=Path(spec.home).parent.resolve(), check=check)
         if copied > LARGE_BYTES:
-            node.say(
-                f"the working copy of {workdir} holds {copied / 2**30:.1f} GiB; file_mounts are linked when large"
-            )
+            node.say(f"the working copy of {workdir} holds {copied / 2**30:.1f} GiB; file_mounts are linked when large")
     for target in mount(spec.task.file_mounts, workdir, node.folder, check):
         node.say(f"{target} is large and was linked, not copied: the program should not write to it")
 

@@ -81,9 +81,7 @@ class LocalTask(TaskLife[Spec, State]):
         self._watch.limit(self._task.max_seconds)
         self._recorder.change(started_at=time.time())
         self._make_folders()
-        self._nodes = prepare(
-            self._spec, taken, self._folder, self._files.root, self._secrets, self._watch.check
-        )
+        self._nodes = prepare(self._spec, taken, self._folder, self._files.root, self._secrets, self._watch.check)
         self._nodes[0].note_copy()
 
     def _set_up(self) -> None:
@@ -162,9 +160,7 @@ class LocalTask(TaskLife[Spec, State]):
         except OSError as error:
             note_cause()
             failed = self._failed(error)
-            return replace(
-                failed, reason=f"{failed.reason}; its results are in {copies_folder(self._folder)}"
-            )
+            return replace(failed, reason=f"{failed.reason}; its results are in {copies_folder(self._folder)}")
         shutil.rmtree(copies_folder(self._folder), ignore_errors=True)
         return None
 

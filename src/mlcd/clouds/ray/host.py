@@ -18,7 +18,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-MARKER = b"MLCD_LOCAL_TASK="  # in the environment of every process of a task: its folder (see mlcd.clouds.tasks.processes)
+MARKER = (
+    b"MLCD_LOCAL_TASK="  # in the environment of every process of a task: its folder (see mlcd.clouds.tasks.processes)
+)
 LOOK_SECONDS = 1.0
 
 

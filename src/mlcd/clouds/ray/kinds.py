@@ -72,9 +72,7 @@ def bundle_of(rows: Iterable[Mapping[str, Any]], instance: InstanceType) -> Bund
 
 def _of_family(family: Family, nodes: Sequence[RayNode], prices: RaySettings, date: str) -> list[Offer]:
     if family.gpu_model or any(node.gpus for node in nodes):
-        instances = [
-            _whole(family, nodes, gpus) for gpus in sorted({node.gpus for node in nodes if node.gpus})
-        ]
+        instances = [_whole(family, nodes, gpus) for gpus in sorted({node.gpus for node in nodes if node.gpus})]
     else:
         instances = [_cores(family, nodes, cpus) for cpus in sizes(nodes)]
     return [_offer(instance, nodes, prices, date) for instance in instances]

@@ -34,9 +34,7 @@ class RayMachines(PlainMachines):
         self._notes = notes
         self._known: dict[str, Machine] = {}
 
-    def acquire(
-        self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]
-    ) -> Sequence[Machine]:
+    def acquire(self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]) -> Sequence[Machine]:
         """The task's placement group with a host in each bundle, found or made."""
         ray = connect(self._address)
         group = group_of(ray, task_id) or self._reserve(ray, task_id, job_id, deployment)

@@ -86,11 +86,7 @@ def _tree(folder: Path, name: str, skip: Path | None = None) -> dict[str, Path]:
 def _checkpoint(folder: Path) -> dict[str, Path]:
     """All of a checkpoint but for links out of it: a program made it, and what lies here is not for its machines."""
     root = Path(os.path.realpath(folder))
-    return {
-        name: path
-        for name, path in _tree(folder, folder.name).items()
-        if is_below(os.path.realpath(path), root)
-    }
+    return {name: path for name, path in _tree(folder, folder.name).items() if is_below(os.path.realpath(path), root)}
 
 
 def _pack(file: Path, content: Mapping[str, Path], into: str) -> Archive:

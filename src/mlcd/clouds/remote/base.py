@@ -94,9 +94,7 @@ class Machines(Protocol):
         """Whether a call that was never answered may have rented machines for the task."""
         ...
 
-    def acquire(
-        self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]
-    ) -> Sequence[Machine]:
+    def acquire(self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]) -> Sequence[Machine]:
         """Those at hand and as many more as the deployment needs, rented now or by an earlier call for the same task.
 
         Raises NoCapacityError or another error, and then none is rented for the task but those at hand.

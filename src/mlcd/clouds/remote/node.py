@@ -85,8 +85,7 @@ class RemoteNode:
         self.lease.renew()
         base = shlex.quote(self.reach.base)
         make = " ".join(
-            shlex.quote(f"{self.root}/{name}")
-            for name in ("bundle", "copy", "progress", "checkpoints", "outputs")
+            shlex.quote(f"{self.root}/{name}") for name in ("bundle", "copy", "progress", "checkpoints", "outputs")
         )
         others = f"find {base}/tasks -mindepth 1 -maxdepth 1 ! -name {shlex.quote(Path(self.root).name)}"
         self._must(f"mkdir -p {make} {shlex.quote(self.control)}; {others} -exec rm -rf {{}} +", "make room")

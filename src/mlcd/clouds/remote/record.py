@@ -44,9 +44,7 @@ class Record(Recorder[State]):
 
     def beat(self, **facts: Any) -> None:
         """Give a sign of life, not too often."""
-        super().beat(
-            usage=Usage.of([node.usage for node in self.nodes]), received_bytes=self.received_bytes, **facts
-        )
+        super().beat(usage=Usage.of([node.usage for node in self.nodes]), received_bytes=self.received_bytes, **facts)
 
     def lease_of(self, machine: Machine) -> Lease:
         """Its lease, which is renewed over a connection of its own once it is held."""

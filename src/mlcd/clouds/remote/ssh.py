@@ -76,9 +76,7 @@ class SshReach:
             return future.result()
         except (OSError, EOFError, TimeoutError, self._asyncssh.DisconnectError) as error:
             self.close()
-            raise UnreachableError(
-                f"{self._host} does not answer: {error or type(error).__name__}"
-            ) from error
+            raise UnreachableError(f"{self._host} does not answer: {error or type(error).__name__}") from error
         except self._asyncssh.SFTPError as error:
             if isinstance(error, self._asyncssh.SFTPConnectionLost | self._asyncssh.SFTPNoConnection):
                 self.close()
@@ -90,9 +88,7 @@ class SshReach:
 
     async def _run(self, command: str, stdin: bytes) -> CommandResult:
         connection = await self._connected()
-        done = await connection.run(
-            f"bash -lc {shlex.quote(command)}", input=stdin, encoding=None, check=False
-        )
+        done = await connection.run(f"bash -lc {shlex.quote(command)}", input=stdin, encoding=None, check=False)
         return _ran(done)
 
     async def _pipe(self, command: str, source: Path) -> CommandResult:

@@ -171,12 +171,8 @@ class RemoteTask(TaskLife[Spec, State]):
 
     def _nodes(self) -> list[RemoteNode]:
         name, record, machines = self._files.root.name, self._record, self._machines
-        ways = [
-            (machine, machines.reach(machine), record.lease_of(machine)) for machine in record.state.machines
-        ]
-        return [
-            RemoteNode(rank, *way, name, machines.control, record.folder) for rank, way in enumerate(ways)
-        ]
+        ways = [(machine, machines.reach(machine), record.lease_of(machine)) for machine in record.state.machines]
+        return [RemoteNode(rank, *way, name, machines.control, record.folder) for rank, way in enumerate(ways)]
 
     def _prepare(self) -> None:
         """Send everything and start the agents, on all machines side by side."""

@@ -43,15 +43,11 @@ def kind_of(deployment: Deployment) -> str:
     return f"{offer.instance.name}@{offer.region}{'-spot' if offer.spot else ''}"
 
 
-def offer(
-    into: Path, task_id: str, deployment: Deployment, machines: Sequence[Machine], until: float
-) -> None:
+def offer(into: Path, task_id: str, deployment: Deployment, machines: Sequence[Machine], until: float) -> None:
     """Write down that these may wait for the next task of the job; nobody can take them yet."""
     into.mkdir(parents=True, exist_ok=True)
     for machine in machines:
-        write_atomically(
-            into / _name(machine, task_id), to_json(WarmMachine(machine, kind_of(deployment), until))
-        )
+        write_atomically(into / _name(machine, task_id), to_json(WarmMachine(machine, kind_of(deployment), until)))
 
 
 def publish(home: Path, job_id: str, offered: Path) -> None:

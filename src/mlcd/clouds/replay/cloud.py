@@ -118,9 +118,7 @@ class ReplayCloud:
             launched_at=self.clock.now(),
             start_seconds=profiling if probing or rate is None else self._options.start_seconds,
             samples_per_second=rate and rate * self._noise(task, deployment, state),
-            samples=_NOTHING
-            if task.all_trained
-            else task.samples or self.workload.samples(deployment) or 0.0,
+            samples=_NOTHING if task.all_trained else task.samples or self.workload.samples(deployment) or 0.0,
             samples_before=task.samples_before,
             measuring_seconds=task.measuring_seconds,
             max_seconds=task.max_seconds,
@@ -165,17 +163,14 @@ class ReplayCloud:
         ends = [run.end for run in runs if run.kind is TaskKind.TRAINING]
         if not runs or len(ends) < len(runs) or None in ends:
             return usual
-        left = min(
-            run.launched_at + run.end.seconds - self.clock.now() for run in runs if run.end is not None
-        )
+        left = min(run.launched_at + run.end.seconds - self.clock.now() for run in runs if run.end is not None)
         return min(max(usual, left * _POLL_SHARE), _LONGEST_POLL_SECONDS)
 
 
 def _even_poll(probe_time: ProbeTime) -> float:
     """The longest interval, of 30 s at the most, that has a look fall on the very end of every probe."""
     times = [
-        Fraction(seconds).limit_denominator(1000)
-        for seconds in (probe_time.first_seconds, probe_time.step_seconds)
+        Fraction(seconds).limit_denominator(1000) for seconds in (probe_time.first_seconds, probe_time.step_seconds)
     ]
     parts = math.lcm(*(time.denominator for time in times))
     common = Fraction(math.gcd(*(int(time * parts) for time in times)), parts)
@@ -195,9 +190,7 @@ def _write_log(task: Task, run: TaskRun) -> None:
 
 def _commit_checkpoint(run: TaskRun, samples: float) -> None:
     folder = begin(Path(run.checkpoints))
-    (folder / "replayed.txt").write_text(
-        "A recording was replayed; nothing was trained, and there is no model.\n"
-    )
+    (folder / "replayed.txt").write_text("A recording was replayed; nothing was trained, and there is no model.\n")
     commit(
         folder,
         Facts(samples=samples, steps=int(samples / (run.deployment.batch_size or 1)), task_id=run.task_id),

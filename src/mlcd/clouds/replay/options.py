@@ -43,9 +43,7 @@ class ReplayOptions:
 def read_options(settings: Settings, options: Mapping[str, str]) -> ReplayOptions:
     """The options of a replay; what is wrong with them is named."""
     if not options.get("trace"):
-        raise UserError(
-            "The replayed cloud needs a trace.", "Name a CSV file of recorded deployments: --trace FILE"
-        )
+        raise UserError("The replayed cloud needs a trace.", "Name a CSV file of recorded deployments: --trace FILE")
     trace = Path(options["trace"]).expanduser().absolute()
     workload = options.get("workload", "")
     usual = ProbeTime()

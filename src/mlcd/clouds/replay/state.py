@@ -44,9 +44,7 @@ class StateFile:
                     self._write(state)
                 return state
         except OSError as error:
-            raise CloudError(
-                f"The state of the replay cannot be kept in {self.path}: {error.strerror}."
-            ) from error
+            raise CloudError(f"The state of the replay cannot be kept in {self.path}: {error.strerror}.") from error
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

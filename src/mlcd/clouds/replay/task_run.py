@@ -85,9 +85,7 @@ def status_at(run: TaskRun, now: float) -> TaskStatus:
         state=state,
         progress=Progress(_points(run, seconds)),
         charges=(
-            Charge(
-                f"{run.deployment.nodes} × {run.deployment.offer.name}", seconds, run.deployment.usd(seconds)
-            ),
+            Charge(f"{run.deployment.nodes} × {run.deployment.offer.name}", seconds, run.deployment.usd(seconds)),
         ),
         started_at=run.launched_at,
         setup_at=running_at,

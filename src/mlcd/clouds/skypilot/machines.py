@@ -34,9 +34,7 @@ class SkyMachines(PlainMachines):
         self.may_have_rented = False
         self._renewed_at = 0.0
 
-    def acquire(
-        self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]
-    ) -> Sequence[Machine]:
+    def acquire(self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]) -> Sequence[Machine]:
         """The task's cluster, found by its name or launched; SkyPilot takes it down again where that fails."""
         sky = load_sky()
         self._note_when()
@@ -52,9 +50,7 @@ class SkyMachines(PlainMachines):
         machines = self.find(task_id)
         if len(machines) < deployment.nodes:
             self.release(machines)
-            raise CloudError(
-                f"SkyPilot launched {len(machines)} machines where {deployment.nodes} were asked for."
-            )
+            raise CloudError(f"SkyPilot launched {len(machines)} machines where {deployment.nodes} were asked for.")
         for machine in machines:
             reach = self.reach(machine)
             reach.run(f"mkdir -p {shlex.quote(reach.base)}")

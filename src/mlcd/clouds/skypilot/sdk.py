@@ -30,9 +30,7 @@ def in_our_words(sky: Any) -> Iterator[None]:
             "Run `sky check` and do what it says.",
         ) from error
     except (RuntimeError, ValueError, OSError) as error:
-        raise CloudError(
-            f"SkyPilot: {_first_line(error)}", "Run `sky status` to see what it knows."
-        ) from error
+        raise CloudError(f"SkyPilot: {_first_line(error)}", "Run `sky status` to see what it knows.") from error
 
 
 def _first_line(error: Exception) -> str:

@@ -92,9 +92,7 @@ def _copy_entry(entry: Path, into: Path, base: Path, check: Callable[[], None]) 
 def _same_place(link: Path, base: Path) -> str:
     """Where a link must point in the copy to mean what it meant: within the folder the copy, outside the original."""
     aim = Path(os.path.normpath(link.parent / link.readlink()))
-    return (
-        str(link.readlink()) if aim.is_relative_to(base) and not link.readlink().is_absolute() else str(aim)
-    )
+    return str(link.readlink()) if aim.is_relative_to(base) and not link.readlink().is_absolute() else str(aim)
 
 
 def _mount_one(target: str, source: str, workdir: Path, copy: Path, check: Callable[[], None]) -> bool:

@@ -60,9 +60,7 @@ class RunnerState:
     warning: str = ""  # what goes wrong now and costs money
     notes: tuple[str, ...] = ()  # what happened on the way, in words
     usage: Usage = Usage()
-    clock_ahead: float = (
-        0.0  # seconds that the clock of its nodes is ahead of ours; 0: they agree well enough
-    )
+    clock_ahead: float = 0.0  # seconds that the clock of its nodes is ahead of ours; 0: they agree well enough
 
     def seconds_left(self, limit: float | None) -> float | None:
         """Of the task's limit, by the clock on the wall: it goes on while a computer sleeps; None: it has no limit."""

@@ -12,9 +12,7 @@ from typing import Any
 
 FIND_SECONDS = 20.0  # a driver that sleeps takes a while to wake
 USE_SECONDS = 3.0  # nobody waits longer to know how busy they are
-_NOISE = re.compile(
-    r"NVIDIA|GeForce|Tesla|Quadro|Graphics|\bSXM\d?\b|\bPCIe\b|\bHBM\d\w?\b|\bNVL\b|\b\d+\s?GB\b", re.I
-)
+_NOISE = re.compile(r"NVIDIA|GeForce|Tesla|Quadro|Graphics|\bSXM\d?\b|\bPCIe\b|\bHBM\d\w?\b|\bNVL\b|\b\d+\s?GB\b", re.I)
 
 
 @dataclass(frozen=True)
@@ -44,9 +42,7 @@ def find_gpus() -> tuple[Gpu, ...]:
 def gpu_use(ids: Sequence[str]) -> tuple[GpuUse, ...]:
     """How busy these GPUs are now."""
     rows = _query("index,utilization.gpu,memory.used", USE_SECONDS) if ids else []
-    return tuple(
-        GpuUse(row[0], _number(row[1]) / 100, _number(row[2]) / 1024) for row in rows if row[0] in ids
-    )
+    return tuple(GpuUse(row[0], _number(row[1]) / 100, _number(row[2]) / 1024) for row in rows if row[0] in ids)
 
 
 def short_name(model: str) -> str:

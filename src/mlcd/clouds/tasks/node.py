@@ -88,9 +88,7 @@ class NodePrograms(Programs):
         if newest is not None:
             self.say(f"going on from checkpoint {newest.name}")
 
-    def watch(
-        self, path: str, into: Path, keep: int, trained_at: Callable[[float], Trained], task_id: str
-    ) -> None:
+    def watch(self, path: str, into: Path, keep: int, trained_at: Callable[[float], Trained], task_id: str) -> None:
         """Commit what the program saves to a folder of its own, from now on; no path: it commits by itself."""
         self._snapshots = None
         if path:

@@ -17,9 +17,7 @@ LATE_SECONDS = 2.0  # after a report of that much later the program tells no mor
 class Follower:
     """Reads what the ranks report and what the log tells; a pattern that the user gave goes before the reports."""
 
-    def __init__(
-        self, spec: TaskSpec, folder: TaskFolder, started_at: float, clock_ahead: float = 0.0
-    ) -> None:
+    def __init__(self, spec: TaskSpec, folder: TaskFolder, started_at: float, clock_ahead: float = 0.0) -> None:
         self._task = spec.task
         self._started_at = started_at + clock_ahead  # by the clock of those who report
         self._reports = ProgressReader(folder.progress, self._started_at)

@@ -99,9 +99,7 @@ class Snapshots:
             return
         self._seen = (files, self._finished(files))
         if self._at_rest(files, trained):
-            self._copying = threading.Thread(
-                target=self._commit, args=(files, trained.samples), name="checkpoint"
-            )
+            self._copying = threading.Thread(target=self._commit, args=(files, trained.samples), name="checkpoint")
             self._copying.start()
 
     def _at_rest(self, files: Signature, trained: Trained) -> bool:
@@ -164,9 +162,7 @@ class Snapshots:
         fresh = [name for name in names if name not in self._left_out]
         self._left_out.update(fresh)
         if fresh:
-            self._say(
-                f"not in the checkpoint, because it leads out of the folder or is no file: {in_words(fresh)}"
-            )
+            self._say(f"not in the checkpoint, because it leads out of the folder or is no file: {in_words(fresh)}")
 
 
 def put_back(checkpoints: Path, into: Path) -> Path | None:

@@ -29,9 +29,7 @@ class StatusReader:
             self._specs[files.id] = spec
         return spec
 
-    def read(
-        self, spec: TaskSpec, folder: TaskFolder, state: RunnerState, charges: Sequence[Charge]
-    ) -> TaskStatus:
+    def read(self, spec: TaskSpec, folder: TaskFolder, state: RunnerState, charges: Sequence[Charge]) -> TaskStatus:
         """The status of the task."""
         return TaskStatus(
             state=state.state,

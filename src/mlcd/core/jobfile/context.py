@@ -44,9 +44,7 @@ class Context:
 def workdir(value: Any, context: Context) -> str:
     """The working directory as an absolute path; it must be there."""
     if isinstance(value, dict):
-        raise ValueError(
-            "a repository is not fetched by mlcd; clone it and give its folder, or clone it in 'setup'"
-        )
+        raise ValueError("a repository is not fetched by mlcd; clone it and give its folder, or clone it in 'setup'")
     folder = context.path(read.filled_text(value))
     if not _on_disk(folder):
         raise ValueError(f"there is no folder {folder}")
@@ -134,9 +132,7 @@ def secrets(value: Any, context: Context) -> tuple[str, ...]:
 def _variables(value: Any, given: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """The variables with their values; what has none in the file comes from the caller or the environment."""
     if not isinstance(value, dict):
-        raise ValueError(
-            f"{'a list' if isinstance(value, list) else 'this'} is not a mapping of names to values"
-        )
+        raise ValueError(f"{'a list' if isinstance(value, list) else 'this'} is not a mapping of names to values")
     others = {**environ, **given}
 
     def variable(name: str, said: Any) -> str:

@@ -122,8 +122,7 @@ def section_of(noun: type, many: bool = False) -> Section:
     if many:
         inner = section_of(noun)
         found += [
-            Entry(key.name, key, "alternatives", form=key.value, section=inner, written=False)
-            for key in _ALTERNATIVES
+            Entry(key.name, key, "alternatives", form=key.value, section=inner, written=False) for key in _ALTERNATIVES
         ]
     return Section(noun, tuple(found), many)
 

@@ -51,9 +51,7 @@ class LoadOptions(TypedDict, total=False):
     now: float
 
 
-def load(
-    job: str | Path | Mapping[str, Any] | Job, base: Path = Path(), **beside: Unpack[LoadOptions]
-) -> LoadedJob:
+def load(job: str | Path | Mapping[str, Any] | Job, base: Path = Path(), **beside: Unpack[LoadOptions]) -> LoadedJob:
     """A job in whatever form: a file, a mapping with the same keys, or a Job."""
     if isinstance(job, Job):
         return LoadedJob(job, dict(beside.get("secrets", {})))
@@ -67,9 +65,7 @@ def load_job(path: Path, **beside: Unpack[LoadOptions]) -> LoadedJob:
     return _load(_read_file(path), path.stem, str(path), path.parent, beside)
 
 
-def parse_job(
-    text: str, source: str = "job.yaml", base: Path = Path(), **beside: Unpack[LoadOptions]
-) -> LoadedJob:
+def parse_job(text: str, source: str = "job.yaml", base: Path = Path(), **beside: Unpack[LoadOptions]) -> LoadedJob:
     """The job in a text; paths are seen from base."""
     return _load(read_yaml(text), Path(source).stem, source, base, beside)
 
@@ -88,9 +84,7 @@ def _read_file(path: Path) -> Document:
     except FileNotFoundError as error:
         raise InvalidJobError(f"There is no job file {path}.") from error
     except (OSError, ValueError) as error:
-        raise InvalidJobError(
-            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}."
-        ) from error
+        raise InvalidJobError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     if len(content) > _LARGEST_FILE or b"\0" in content:
         return Document(problems=[Problem("this is not a job file, but something larger or binary")])
     try:
@@ -111,9 +105,7 @@ def _load(document: Document, name: str, source: str, base: Path, beside: LoadOp
     problems = [*document.problems, *problems]
     if job is None or problems:
         raise invalid_job(source, document, problems, given)
-    return LoadedJob(
-        job, context.secrets, tuple(dict.fromkeys(context.notices)), source, _lines(document, given)
-    )
+    return LoadedJob(job, context.secrets, tuple(dict.fromkeys(context.notices)), source, _lines(document, given))
 
 
 def _context(data: dict[str, Any], base: Path, beside: LoadOptions) -> Context:
@@ -123,13 +115,9 @@ def _context(data: dict[str, Any], base: Path, beside: LoadOptions) -> Context:
         if variables and not data.get(key):
             data[key] = {}
     own = data.get("envs")
-    texts = (
-        {name: each for name, each in own.items() if isinstance(each, str)} if isinstance(own, dict) else {}
-    )
+    texts = {name: each for name, each in own.items() if isinstance(each, str)} if isinstance(own, dict) else {}
     now = beside.get("now")
-    return Context(
-        base, time.time() if now is None else now, {**texts, **envs}, secrets, beside.get("environ", {})
-    )
+    return Context(base, time.time() if now is None else now, {**texts, **envs}, secrets, beside.get("environ", {}))
 
 
 def _lines(document: Document, given: set[str]) -> dict[str, int]:

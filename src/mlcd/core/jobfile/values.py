@@ -222,9 +222,7 @@ def names(value: Any) -> tuple[str, ...]:
 def accelerators(value: Any) -> tuple[tuple[str, float], ...]:
     """Names and counts: 'A100:8', a list, or a mapping such as {A100: 8} or {A100:8, V100:8}."""
     if isinstance(value, dict):
-        return tuple(
-            _accelerator(name if each is None else f"{name}:{text(each)}") for name, each in value.items()
-        )
+        return tuple(_accelerator(name if each is None else f"{name}:{text(each)}") for name, each in value.items())
     return tuple(_accelerator(each) for each in texts(value))
 
 
@@ -243,9 +241,7 @@ def pattern(value: Any) -> str:
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"{shown(value)} is not a regular expression: {error}") from error
     if not groups:
-        raise ValueError(
-            "name what is read with groups such as (?P<step>\\d+), (?P<samples>\\d+), (?P<loss>\\S+)"
-        )
+        raise ValueError("name what is read with groups such as (?P<step>\\d+), (?P<samples>\\d+), (?P<loss>\\S+)")
     return text(value)
 
 

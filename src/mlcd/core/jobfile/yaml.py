@@ -15,9 +15,7 @@ Path = tuple[str | int, ...]  # of a value: ("resources", "any_of", 0, "cpus")
 AS_WRITTEN = ("envs", "secrets")  # 0.10 and 1e-4 reach the program as they were typed
 _MOST_NODES = 20_000  # aliases of aliases can blow up a small file
 _TAG = "tag:yaml.org,2002:"
-_KNOWN_TAGS = {
-    _TAG + name for name in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq", "merge")
-}
+_KNOWN_TAGS = {_TAG + name for name in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq", "merge")}
 
 
 @dataclass(frozen=True)
@@ -50,9 +48,7 @@ def read_yaml(text: str) -> Document:
     except RecursionError:
         return Document(problems=[Problem("the values are nested too deeply")])
     if root is None or nodes > _MOST_NODES:
-        return Document(
-            problems=[Problem("the file is empty" if root is None else "the file holds too many values")]
-        )
+        return Document(problems=[Problem("the file is empty" if root is None else "the file holds too many values")])
     return _read_root(root)
 
 
@@ -165,9 +161,7 @@ def _count(node: Node, above: tuple[Node, ...]) -> int:
     """How many values the node stands for once its aliases are written out; stops where that is too many."""
     if any(node is other for other in above):
         return _MOST_NODES + 1  # an alias of itself never ends
-    children = (
-        [child for pair in node.value for child in pair] if isinstance(node, MappingNode) else node.value
-    )
+    children = [child for pair in node.value for child in pair] if isinstance(node, MappingNode) else node.value
     total = 1
     for child in children if not isinstance(node, ScalarNode) else ():
         total += _count(child, (*above, node))

@@ -48,9 +48,7 @@ def make_context(study: Study, prior: Prior) -> SearchContext:
     space = describe(study.space)
     costs = costs_of(study, space)
     beliefs = believe(space, _evidence(study), _guess_level(costs, space), prior)
-    measured = _mask(
-        study, space, (trial.deployment for trial in study.trials if trial.measurement is not None)
-    )
+    measured = _mask(study, space, (trial.deployment for trial in study.trials if trial.measurement is not None))
     failing = np.where(measured, 0.0, chance_of_failure(study, space))
     untried = ~_mask(study, space, study.tried) & ~lacks_gpu(study)
     context = SearchContext(study, beliefs, costs, failing, measured, untried, untried)
@@ -69,9 +67,7 @@ def _mask(study: Study, space: Features, deployments: Iterable[Deployment]) -> M
     mask = np.zeros(len(space), dtype=bool)
     for deployment in deployments:
         one = describe([deployment])
-        alike = (
-            (space.type_id == one.type_id) & (space.nodes == one.nodes) & (space.log_batch == one.log_batch)
-        )
+        alike = (space.type_id == one.type_id) & (space.nodes == one.nodes) & (space.log_batch == one.log_batch)
         mask[[row for row in np.flatnonzero(alike) if study.space[row] == deployment]] = True
     return mask
 
@@ -90,9 +86,7 @@ def _evidence(study: Study) -> Evidence:
 
 def _measured(trials: Iterable[Trial]) -> list[tuple[Deployment, Measurement]]:
     seen = [(trial.deployment, trial.measurement) for trial in trials]
-    return [
-        (deployment, each) for deployment, each in seen if each is not None and each.samples_per_second > 0
-    ]
+    return [(deployment, each) for deployment, each in seen if each is not None and each.samples_per_second > 0]
 
 
 def _guess_level(costs: Costs, space: Features) -> float:

@@ -108,8 +108,6 @@ def costs_of(study: Study, space: Features) -> Costs:
 def _work(study: Study, space: Features) -> Floats:
     """Samples to train, as many times as losses and restarts make of them."""
     # No batch size reads as a batch of one, for which no number of samples is known either.
-    samples = per_value(
-        space.log_batch, lambda batch: study.samples_at.get(round(np.exp(batch)), study.samples)
-    )
+    samples = per_value(space.log_batch, lambda batch: study.samples_at.get(round(np.exp(batch)), study.samples))
     restarts = per_value(space.lifetime, lambda seconds: study.slowdown(0.0, seconds))
     return samples * per_value(space.losses, study.slowdown) * restarts

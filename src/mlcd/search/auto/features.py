@@ -82,9 +82,7 @@ def describe(deployments: Sequence[Deployment], study_id: int = 0) -> Features:
 
 def join(parts: Sequence[Features]) -> Features:
     """All rows, one part after the other."""
-    return Features(
-        *(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Features))
-    )
+    return Features(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Features)))
 
 
 def family(offer: Offer) -> str:

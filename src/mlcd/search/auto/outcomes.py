@@ -99,9 +99,7 @@ class Outcomes:
         return scale * costs.value(work * self.relative_time / scale)
 
 
-def summarize(
-    choices: Choices, weights: Floats, surprise: Floats, slope: Floats, variances: Floats
-) -> Outcomes:
+def summarize(choices: Choices, weights: Floats, surprise: Floats, slope: Floats, variances: Floats) -> Outcomes:
     """The outcomes over hypotheses with the means `means + surprise·slope`.
 
     weights, surprise: (Q, H); slope, variances: (H, J).

@@ -101,9 +101,7 @@ def law_means(deployments: Features, reference: Reference, prior: Prior, laws: R
     units = log_g + deployments.log_nodes
     dilution = reference.log_batch - deployments.log_batch
     load = np.exp(units + rho * log_r + beta * dilution)
-    loss = (
-        overhead + exchange * (1.0 - np.exp(-deployments.log_nodes - inner * log_g)) + growth * (nodes - 1.0)
-    )
+    loss = overhead + exchange * (1.0 - np.exp(-deployments.log_nodes - inner * log_g)) + growth * (nodes - 1.0)
     means: Floats = log_r + units - np.log1p(load * loss)
     return means
 

@@ -72,9 +72,7 @@ def _decide(auto: Auto, context: SearchContext, listed: Shortlist) -> Deployment
     places = np.searchsorted(listed.choices, listed.probes)
     saved = gains(choices, now, context.beliefs.covariances(listed.probes, listed.choices), places)
     best = int(np.argmax(saved))
-    if saved[best] > 0.0 or (
-        now.best is None and not study.goal.limited and _may_run(context, choices, places)
-    ):
+    if saved[best] > 0.0 or (now.best is None and not study.goal.limited and _may_run(context, choices, places)):
         return study.space[int(listed.probes[best])]
     if now.best is not None:
         hoped = _saving_share(choices, now, float(saved[best]), int(places[best]))

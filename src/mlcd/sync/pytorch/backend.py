@@ -52,9 +52,7 @@ class StoreProcessGroup(_ProcessGroup):  # type: ignore[misc]  # torch has its s
         self.group = group
         self._name = name
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread = threading.Thread(
-            target=run_queue, args=(self._queue,), name=f"mlcd-sync-{name}", daemon=True
-        )
+        self._thread = threading.Thread(target=run_queue, args=(self._queue,), name=f"mlcd-sync-{name}", daemon=True)
         self._thread.start()
         _OPEN.add(self)
 
@@ -191,9 +189,7 @@ class StoreProcessGroup(_ProcessGroup):  # type: ignore[misc]  # torch has its s
 def _create(options: Any, _: Any) -> StoreProcessGroup:
     name = re.sub(r"[^A-Za-z0-9_-]", "-", options.group_id or "world")[-40:]
     timeout_s = None if os.environ.get("MLCD_SYNC_TIMEOUT") else options.timeout.total_seconds()
-    group = join(
-        rank=options.group_rank, world_size=options.group_size, name=f"torch-{name}", timeout_s=timeout_s
-    )
+    group = join(rank=options.group_rank, world_size=options.group_size, name=f"torch-{name}", timeout_s=timeout_s)
     return StoreProcessGroup(group, options.group_id)
 
 

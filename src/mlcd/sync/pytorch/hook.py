@@ -40,9 +40,7 @@ def _wrap_init(init: Any) -> Any:
 
 def _wrap_new(new: Any) -> Any:
     @functools.wraps(new)
-    def new_group(
-        ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any
-    ) -> Any:
+    def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:
         return new(ranks, timeout, "mlcd", *args, **kwargs)
 
     return new_group

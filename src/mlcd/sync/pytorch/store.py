@@ -29,9 +29,7 @@ def shared_store(world_size: int) -> Any:
     if world_size == 1 or not url:
         return _dist.HashStore()
     if url.startswith("shm://"):
-        return _dist.FileStore(
-            str(shared_folder(url.partition("://")[2]) / f"torch-{generation}"), world_size
-        )
+        return _dist.FileStore(str(shared_folder(url.partition("://")[2]) / f"torch-{generation}"), world_size)
     _kept.append(ValkeyKeys(url.partition(",")[0], os.environ.get("MLCD_SYNC_TASK", ""), generation))
     return _kept[-1]
 

@@ -46,9 +46,7 @@ class Segment:
             "results": (world_size, SLOTS, parcel_bytes),
         }
         header = _HEADER.pack(_MAGIC, world_size, parcel_bytes)
-        total = CACHE_LINE_BYTES + sum(
-            round_up_to_cache_lines(int(np.prod(shape))) for shape in shapes.values()
-        )
+        total = CACHE_LINE_BYTES + sum(round_up_to_cache_lines(int(np.prod(shape))) for shape in shapes.values())
         parts = _cut(_mapped(path, header, total), shapes)
         self.sent: npt.NDArray[np.uint64] = parts["sent"].view(np.uint64)[..., 0]
         self.published: npt.NDArray[np.uint64] = parts["published"].view(np.uint64)[..., 0]
@@ -93,9 +91,7 @@ def _mapped(path: Path, header: bytes, total: int) -> Bytes:
             new_file(path, header, total)
     memory = map_file(path, total)
     if memory[: len(header)].tobytes() != header:
-        raise SyncError(
-            f"The shared memory {path} belongs to other workers.", "Use another name or generation."
-        )
+        raise SyncError(f"The shared memory {path} belongs to other workers.", "Use another name or generation.")
     return memory
 
 

@@ -53,9 +53,7 @@ class SharedMemoryStore:
         self._fence_lock.acquire()
         self._enter()
         self._segment = Segment(self._folder / f"{member.generation}", member.world_size, self.parcel_bytes)
-        if not member.position and (
-            self._segment.sent[self._rank].any() or self._segment.published[self._rank]
-        ):
+        if not member.position and (self._segment.sent[self._rank].any() or self._segment.published[self._rank]):
             raise already_joined(self._rank, member.generation)
         self.buffers: SharedBuffers = SharedBuffers(self._folder, member)
         self._socket = self._listen()

@@ -56,9 +56,7 @@ class Connection:
 
     def _await(self) -> None:
         poll = select.poll()
-        poll.register(
-            self._pipeline.socket, select.POLLIN | (select.POLLOUT if self._pipeline.sending else 0)
-        )
+        poll.register(self._pipeline.socket, select.POLLIN | (select.POLLOUT if self._pipeline.sending else 0))
         if not poll.poll(self._timeout_s * 1000):
             raise _lost(self._pipeline.name, TimeoutError("timed out"))
 
@@ -114,9 +112,7 @@ class Pipeline:
         if isinstance(self.socket, ssl.SSLSocket):
             sent = self.socket.send(first)
         else:
-            sent = self.socket.sendmsg(
-                [self._parts[each] for each in range(min(len(self._parts), _MOST_PARTS))]
-            )
+            sent = self.socket.sendmsg([self._parts[each] for each in range(min(len(self._parts), _MOST_PARTS))])
         left = sent
         while self._parts and left >= len(self._parts[0]):
             left -= len(self._parts.popleft())

@@ -40,9 +40,7 @@ class Server:
 class Inbox:
     """The parcels on their way to one worker."""
 
-    def __init__(
-        self, servers: Sequence[Server], keys: str, rank: int, position: int, timer: OverlapTimer
-    ) -> None:
+    def __init__(self, servers: Sequence[Server], keys: str, rank: int, position: int, timer: OverlapTimer) -> None:
         self._servers, self._keys, self._rank = servers, keys, rank
         self._timer = timer
         self._places: dict[Parcel, Bytes] = {}

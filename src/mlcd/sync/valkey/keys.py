@@ -25,9 +25,7 @@ def remove_keys(url: str, root: str, before: int | None = None) -> None:
     while True:
         cursor, keys = server.ask("SCAN", cursor, "MATCH", f"{root}:*", "COUNT", 1000)
         numbers = [(key, key.decode()[len(root) + 1 :].partition(":")[0]) for key in keys]
-        old = [
-            key for key, number in numbers if before is None or (number.isdigit() and int(number) < before)
-        ]
+        old = [key for key, number in numbers if before is None or (number.isdigit() and int(number) < before)]
         if old:
             server.ask("UNLINK", *old)
         if cursor == b"0":

@@ -59,13 +59,9 @@ class ValkeyStore:
         urls = [each.strip() for each in url.split(",")]
         self._control = Connection(urls[0])
         self._enter(urls, member.position)
-        self._servers = [
-            Server(upload=Pipeline(each), download=Pipeline(each), flags=Pipeline(each)) for each in urls
-        ]
+        self._servers = [Server(upload=Pipeline(each), download=Pipeline(each), flags=Pipeline(each)) for each in urls]
         self._pipelines = PipelineSelector(
-            pipeline
-            for server in self._servers
-            for pipeline in (server.upload, server.download, server.flags)
+            pipeline for server in self._servers for pipeline in (server.upload, server.download, server.flags)
         )
         self.parcel_bytes = largest_parcel(member.world_size, len(urls))
         self._timer = OverlapTimer()
@@ -118,9 +114,7 @@ class ValkeyStore:
         self._control.ask("SET", key, notice, "PX", max(1, int(seconds * 1000)))
 
     def notices(self) -> dict[int, str]:
-        found = self._control.ask(
-            "MGET", *(f"{self._keys}:notice:{rank}" for rank in range(self._world_size))
-        )
+        found = self._control.ask("MGET", *(f"{self._keys}:notice:{rank}" for rank in range(self._world_size)))
         return {rank: raw.decode() for rank, raw in enumerate(found) if raw is not None}
 
     def newest_generation(self) -> int:
@@ -145,9 +139,7 @@ class ValkeyStore:
         for url in urls if self._rank == 0 and self._generation else ():
             remove_keys(url, self._root, self._generation)
 
-    def _offer(
-        self, server: Server, kind: int, number: int, key: str, parcel: Bytes, receivers: Sequence[int]
-    ) -> None:
+    def _offer(self, server: Server, kind: int, number: int, key: str, parcel: Bytes, receivers: Sequence[int]) -> None:
         """Write a parcel and raise its flags, all or nothing: a full store must not take the one without the other."""
         step = UL_SHARD if kind == PIECE else UL_AGGR
         up, inline = server.upload, parcel.nbytes <= _INLINE_BYTES
@@ -187,8 +179,6 @@ class ValkeyStore:
         done: list[Reply] = []
         self._remove_read(self._written[-1][0] + SLOTS if self._written else 0)
         for server in self._servers:
-            server.upload.ask(
-                "UNLINK", *(f"{self._keys}:{own}:{self._rank}" for own in _OWN), then=done.append
-            )
+            server.upload.ask("UNLINK", *(f"{self._keys}:{own}:{self._rank}" for own in _OWN), then=done.append)
         while len(done) < len(self._servers) and self._pipelines.poll(SERVER_TIMEOUT_S):
             pass

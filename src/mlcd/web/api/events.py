@@ -19,9 +19,7 @@ from mlcd.web.streams import Piece, Update, event, stream_response
 
 router = APIRouter(tags=["following"])
 
-Task = Annotated[
-    str | None, Query(max_length=200, description="A probe or attempt by its id; the newest without it.")
-]
+Task = Annotated[str | None, Query(max_length=200, description="A probe or attempt by its id; the newest without it.")]
 Node = Annotated[int, Query(ge=0, le=100_000)]
 LastEvent = Annotated[str, Header(alias="Last-Event-ID", max_length=20)]
 

@@ -52,9 +52,7 @@ class Limits(Body):
     """New limits of a job; what is left out stays."""
 
     budget_usd: float | None = Field(None, gt=0, le=1e9, description="The total, not an addition.")
-    deadline: str | None = Field(
-        None, max_length=100, description="'6h' from now, or a clock time with its zone."
-    )
+    deadline: str | None = Field(None, max_length=100, description="'6h' from now, or a clock time with its zone.")
 
 
 @router.post("/check", responses=gives(Check))
@@ -157,9 +155,7 @@ def stop(job_id: EditableJob, site: SiteOf, actor: Editor, idempotent: Idempoten
 
 
 @router.post("/jobs/{job_id}/resume", responses=gives(JobView))
-def resume(
-    job_id: EditableJob, site: SiteOf, actor: Editor, idempotent: Idempotent, limits: Limits
-) -> Response:
+def resume(job_id: EditableJob, site: SiteOf, actor: Editor, idempotent: Idempotent, limits: Limits) -> Response:
     """Continue a job that stopped, with new limits if given; of a running job, only the limits change."""
 
     def act(job_id: str) -> None:

@@ -51,9 +51,7 @@ class About(BaseModel):
 class OffersRequest(Body):
     """Which cloud is asked, and how."""
 
-    cloud: str | None = Field(
-        None, max_length=100, description="By default the cloud of the server's settings."
-    )
+    cloud: str | None = Field(None, max_length=100, description="By default the cloud of the server's settings.")
     options: dict[str, str] = Field(
         default_factory=dict, description="The cloud's options; only admins may say where the cloud is."
     )

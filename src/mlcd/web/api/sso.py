@@ -20,9 +20,7 @@ Word = Annotated[str, Query(max_length=4000)]
 
 
 @router.get("/sso", status_code=303, responses={303: {"description": "Away to the identity provider."}})
-def leave(
-    site: SiteOf, request: Request, to: Annotated[str, Query(alias="next", max_length=500)] = ""
-) -> Response:
+def leave(site: SiteOf, request: Request, to: Annotated[str, Query(alias="next", max_length=500)] = "") -> Response:
     """Begin to sign in with the identity provider; `next` is the page to come back to."""
     site.logins.take(f"from {network_of(address_of(request))}")
     departure = depart(site, inside(to))
@@ -34,9 +32,7 @@ def leave(
 
 
 @router.get("/sso/callback", status_code=303, responses={303: {"description": "Signed in; on to the pages."}})
-def come_back(
-    site: SiteOf, request: Request, state: Word = "", code: Word = "", error: Word = ""
-) -> Response:
+def come_back(site: SiteOf, request: Request, state: Word = "", code: Word = "", error: Word = "") -> Response:
     """Come back from the identity provider."""
     site.logins.take(f"from {network_of(address_of(request))}")
     if error:

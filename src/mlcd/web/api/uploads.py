@@ -38,9 +38,7 @@ class UploadAnswer(BaseModel):
     contents: Contents
 
 
-@router.post(
-    "/uploads", status_code=201, responses=gives(UploadAnswer, 201), openapi_extra={"requestBody": _BODY}
-)
+@router.post("/uploads", status_code=201, responses=gives(UploadAnswer, 201), openapi_extra={"requestBody": _BODY})
 async def send(
     request: Request, site: SiteOf, actor: Editor, name: Annotated[str, Query(max_length=300)] = "upload"
 ) -> Response:
@@ -106,16 +104,12 @@ async def _from_form(site: Site, request: Request, name: str, actor: Actor) -> R
     announced = int(request.headers.get("content-length", 0))
     async with (
         site.uploads.arriving(sender_of(site, actor), announced) as arrival,
-        Request(request.scope, count_body(request.receive, arrival.hold)).form(
-            max_files=1, max_fields=20
-        ) as form,
+        Request(request.scope, count_body(request.receive, arrival.hold)).form(max_files=1, max_fields=20) as form,
     ):
         file = next((value for value in form.values() if isinstance(value, UploadFile)), None)
         if file is None:
             raise UserError("The form holds no file.")
-        return await site.uploads.take(
-            arrival, file.filename or name, _chunks(file), recorder_of(site, actor)
-        )
+        return await site.uploads.take(arrival, file.filename or name, _chunks(file), recorder_of(site, actor))
 
 
 async def _chunks(file: UploadFile) -> AsyncIterator[bytes]:

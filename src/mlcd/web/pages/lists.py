@@ -56,9 +56,7 @@ class Choice:
     def found(self, site: Site) -> Page[JobLine]:
         """The jobs."""
         states = [JobState(self.state)] if self.state else None
-        return site.client.lines(
-            states=states, words=self.words, cursor=self.cursor, limit=PAGE, owners=self.owners
-        )
+        return site.client.lines(states=states, words=self.words, cursor=self.cursor, limit=PAGE, owners=self.owners)
 
 
 @router.get("/")

@@ -21,9 +21,7 @@ MOST_ENTRIES = 50  # of the audit log
 
 
 @router.get("/login")
-def login(
-    request: Request, site: SiteOf, to: Annotated[str, Query(alias="next", max_length=500)] = ""
-) -> Response:
+def login(request: Request, site: SiteOf, to: Annotated[str, Query(alias="next", max_length=500)] = "") -> Response:
     """Name and password."""
     if find_actor(request, site) is not None:
         return RedirectResponse("/jobs", 303)
@@ -41,9 +39,7 @@ def setup(request: Request, site: SiteOf) -> Response:
 
 
 @router.get("/team")
-def team(
-    request: Request, site: SiteOf, actor: SignedIn, cursor: Cursor = None, log: Cursor = None
-) -> Response:
+def team(request: Request, site: SiteOf, actor: SignedIn, cursor: Cursor = None, log: Cursor = None) -> Response:
     """One's own account; for admins everyone's, the teams and the audit log."""
     accounts = site.accounts
     named = site.serve.accounts

@@ -64,9 +64,7 @@ class Conventional(ABC):
         improvement = np.where(view.open, improvement, -np.inf)
         row = int(np.argmax(improvement))
         if view.runs >= fewest_runs and improvement[row] < self.threshold:
-            return self._stop(
-                view.study, f"less than {self.threshold:.0%} improvement is expected from another probe"
-            )
+            return self._stop(view.study, f"less than {self.threshold:.0%} improvement is expected from another probe")
         return view.study.space[row]
 
     def _stop(self, study: Study, reason: str) -> Stop:
@@ -83,9 +81,7 @@ class ConvBO(Conventional):
         best = best_value(view.study)
         if view.runs < self.initial_points or best is None:
             return _random_open(view)
-        return self._largest(
-            view, _improvement_of_logs(view, best) if self.logs else _improvement(view, best)
-        )
+        return self._largest(view, _improvement_of_logs(view, best) if self.logs else _improvement(view, best))
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,7 @@ class MissingFactsError(UserError):
 class Paleo:
     """Computes speeds from operations and bandwidth, and tries nothing."""
 
-    model: Annotated[
-        str, "a known model, such as resnet-50 or bert-base, for what the next three do not say"
-    ] = ""
+    model: Annotated[str, "a known model, such as resnet-50 or bert-base, for what the next three do not say"] = ""
     flops_per_sample: Annotated[float, "operations of a sample, forward and backward; 0: the model's"] = 0.0
     parameters: Annotated[float, "parameters; 0: the model's"] = 0.0
     batch_size: Annotated[int, "global, where the deployment does not say; 0: the model's"] = 0
@@ -52,8 +50,8 @@ class Paleo:
     servers: Annotated[int, "parameter servers, where the deployment has none"] = 1
     bandwidth_gbps: Annotated[float, "of a node, where the offer does not say"] = 10.0
     efficiency: Annotated[float, "share of its peak speed that a device reaches"] = 0.5
-    device_teraflops: Annotated[dict[str, float], "by GPU model or 'vcpu'; before the built-in table"] = (
-        field(default_factory=dict)
+    device_teraflops: Annotated[dict[str, float], "by GPU model or 'vcpu'; before the built-in table"] = field(
+        default_factory=dict
     )
 
     def __post_init__(self) -> None:

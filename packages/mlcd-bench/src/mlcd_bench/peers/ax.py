@@ -45,9 +45,7 @@ def _client(question: Question) -> Client:
 
 
 def _parameters(question: Question) -> list[RangeParameterConfig | ChoiceParameterConfig]:
-    numbers = [
-        RangeParameterConfig(name, ends, "float", scaling="log") for name, ends in question.ends().items()
-    ]
+    numbers = [RangeParameterConfig(name, ends, "float", scaling="log") for name, ends in question.ends().items()]
     if not question.by_name:
         return [*numbers]
     return [ChoiceParameterConfig("name", list(question.names), "str", is_ordered=False), *numbers]

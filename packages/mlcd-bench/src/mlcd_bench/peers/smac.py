@@ -48,9 +48,7 @@ class Smac(Peer):
 
 def _facade(space: ConfigurationSpace, question: Question, folder: Path) -> HyperparameterOptimizationFacade:
     facade = HyperparameterOptimizationFacade
-    scenario = Scenario(
-        space, output_directory=folder, deterministic=True, n_trials=1000, seed=question.seed % 2**31
-    )
+    scenario = Scenario(space, output_directory=folder, deterministic=True, n_trials=1000, seed=question.seed % 2**31)
     return facade(
         scenario,
         _never_called,

@@ -91,9 +91,7 @@ class Account:
             backend.delete_subnet(subnet.id)
         blocks = list(itertools.islice(self._blocks, _ZONES_A_REGION))
         if not blocks:
-            raise ApiError(
-                "OptInRequired", "This emulated EC2 has no addresses left for one more region.", 401
-            )
+            raise ApiError("OptInRequired", "This emulated EC2 has no addresses left for one more region.", 401)
         for block, zone in zip(blocks, backend.describe_availability_zones(), strict=False):
             backend.create_subnet(vpc.id, str(block), availability_zone=zone.name)
 
@@ -137,11 +135,7 @@ def image_for(parameter: str) -> str | None:
     if parameter.startswith("/aws/service/deeplearning/"):
         return "ami-0e301ab0e301ab0d1"
     if parameter.startswith("/aws/service/canonical/ubuntu/"):
-        return (
-            "ami-0e301ab0e301ab024"
-            if "24.04" in parameter or "noble" in parameter
-            else "ami-0e301ab0e301ab022"
-        )
+        return "ami-0e301ab0e301ab024" if "24.04" in parameter or "noble" in parameter else "ami-0e301ab0e301ab022"
     return None
 
 

@@ -125,19 +125,13 @@ def _image_parameter(request: ApiRequest) -> Response | None:
     if image is None:
         return None
     arn = f"arn:aws:ssm:{request.region}::parameter{name}"
-    return json_response(
-        {"Parameter": {"Name": name, "Type": "String", "Value": image, "Version": 1, "ARN": arn}}
-    )
+    return json_response({"Parameter": {"Name": name, "Type": "String", "Value": image, "Version": 1, "ARN": arn}})
 
 
 def _unknown_key(service: str) -> ApiError:
     if service == "ec2":
         return ApiError("AuthFailure", "AWS was not able to validate the provided access credentials", 401)
     if service == "s3":
-        return ApiError(
-            "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.", 403
-        )
+        return ApiError("InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.", 403)
     code = "InvalidClientTokenId" if service == "sts" else "UnrecognizedClientException"
-    return ApiError(
-        code, "The security token included in the request is invalid.", 403 if service == "sts" else 400
-    )
+    return ApiError(code, "The security token included in the request is invalid.", 403 if service == "sts" else 400)

@@ -78,9 +78,7 @@ class PlacementGroups:
             raise ApiError("InvalidParameterValue", f"Value ({strategy}) for parameter strategy is invalid.")
         if (request.region, name) in self._groups:
             raise ApiError("InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists.")
-        group = Group(
-            name, request.region, strategy, f"pg-{secrets.token_hex(8)}1", request.tags("placement-group")
-        )
+        group = Group(name, request.region, strategy, f"pg-{secrets.token_hex(8)}1", request.tags("placement-group"))
         self._groups[request.region, name] = group
         return ec2_response(request, {"return": True, "placementGroup": group.on_the_wire()})
 

@@ -58,9 +58,7 @@ class Launcher:
         """Let moto's region launch through here."""
         backend.run_instances = partial(self._run, backend.run_instances)
 
-    def _run(
-        self, moto_run: Any, image_id: str, count: int, user_data: Any, groups: Any, **wanted: Any
-    ) -> Any:
+    def _run(self, moto_run: Any, image_id: str, count: int, user_data: Any, groups: Any, **wanted: Any) -> Any:
         launch = _LAUNCH.get()
         seen = self._seen(launch.request)
         if seen is not None:
@@ -80,9 +78,7 @@ class Launcher:
             return None
         parameters, reservation = before
         if parameters != request.parameters:
-            message = (
-                f"The parameters of the request differ from those of the first with client token {token}."
-            )
+            message = f"The parameters of the request differ from those of the first with client token {token}."
             raise ApiError("IdempotentParameterMismatch", message)
         return reservation
 
@@ -106,9 +102,7 @@ class Launcher:
             raise _over_quota(self._quotas.limit(kind), spot)
         most = float(request.parameters.get("InstanceMarketOptions.SpotOptions.MaxPrice") or "inf")
         if spot and most < spot_price(kind):
-            raise ApiError(
-                "SpotMaxPriceTooLow", f"Your Spot request price of {most} is lower than the current price."
-            )
+            raise ApiError("SpotMaxPriceTooLow", f"Your Spot request price of {most} is lower than the current price.")
         if self._quotas.room(kind, alive) < least:
             raise _no_capacity(kind, "any zone: this computer's cores are all in use")
         return min(allowed, self._quotas.room(kind, alive))
@@ -126,18 +120,14 @@ class Launcher:
             choices = [defaults[each] for each in ([zone] if zone else selling) if each in defaults]
         for subnet in choices:
             if subnet.availability_zone not in selling:
-                raise ApiError(
-                    "Unsupported", f"{kind} is not supported in the zone {subnet.availability_zone}."
-                )
+                raise ApiError("Unsupported", f"{kind} is not supported in the zone {subnet.availability_zone}.")
             if self._faults.has_capacity(kind, subnet.availability_zone):
                 return subnet
         raise _no_capacity(kind, f"the Availability Zone you requested ({zone or request.region})")
 
     def _routed(self, subnet: Any) -> Any:
         if not IPv4Network(subnet.cidr_block).subnet_of(self._account.network):
-            message = (
-                f"This emulated EC2 reaches addresses of {self._account.network}; make subnets of those."
-            )
+            message = f"This emulated EC2 reaches addresses of {self._account.network}; make subnets of those."
             raise ApiError("InvalidSubnet.Range", message)
         return subnet
 

@@ -90,9 +90,7 @@ def _listed() -> dict[str, Offer]:
     return {offer.instance.name: offer for offer in listed_types() if facts_of(offer.instance.name)}
 
 
-def _spot_rows(
-    kind: str, zone: str, since: datetime | None, until: datetime | None
-) -> Iterator[dict[str, Any]]:
+def _spot_rows(kind: str, zone: str, since: datetime | None, until: datetime | None) -> Iterator[dict[str, Any]]:
     """One row for each time that the price changed, and the one in force when the period began."""
     now = datetime.now(UTC)
     oldest = max(since or now - _SPOT_MEMORY, now - _SPOT_MEMORY)

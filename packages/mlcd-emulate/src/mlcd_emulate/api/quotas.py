@@ -51,9 +51,7 @@ class Quotas:
         for quota in self._all(request):
             if quota["QuotaCode"] == request.document.get("QuotaCode"):
                 return json_response({"Quota": quota})
-        raise ApiError(
-            "NoSuchResourceException", "The request failed because the specified quota does not exist."
-        )
+        raise ApiError("NoSuchResourceException", "The request failed because the specified quota does not exist.")
 
     def list_all(self, request: ApiRequest) -> Response:
         """ListServiceQuotas and ListAWSDefaultServiceQuotas."""

@@ -29,9 +29,7 @@ _TIMEOUTS: Any = {
     "timeout": timedelta(minutes=10),
     "connect_timeout": timedelta(seconds=10),
 }  # for large objects
-_LOG_IN = (
-    "Log in with `aws sso login` or `aws configure`, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
-)
+_LOG_IN = "Log in with `aws sso login` or `aws configure`, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
 _KEYS_HOLD = timedelta(minutes=5)  # then boto3 is asked again, which refreshes what is about to run out
 _RETRIES: dict[str, Any] = {
     "max_retries": 6,
@@ -176,9 +174,7 @@ def _translated(key: str) -> Iterator[None]:
             "Look at the credentials, at the policy of who uses them, and at the bucket's policy.",
         ) from error
     except exceptions.GenericError as error:
-        raise errors.ObjectStoreUnavailable(
-            f"The object store failed with '{key}': {_first_line(error)}"
-        ) from error
+        raise errors.ObjectStoreUnavailable(f"The object store failed with '{key}': {_first_line(error)}") from error
     except exceptions.BaseError as error:
         raise errors.ObjectError(f"The object store refuses '{key}': {_first_line(error)}") from error
 

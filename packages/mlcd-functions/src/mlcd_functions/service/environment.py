@@ -93,9 +93,7 @@ class Environment:
             try:
                 api, way_out = take_listeners(ours)
             except OSError as error:
-                raise ApiFault(
-                    "ServiceException", 500, f"No network for {self.function.name}: {error}"
-                ) from error
+                raise ApiFault("ServiceException", 500, f"No network for {self.function.name}: {error}") from error
         self._api, self._proxy = RuntimeApi(api), Proxy(way_out)
 
     def _spawn(self, command: list[str], more: dict[str, str], *handles: int) -> None:
@@ -171,9 +169,7 @@ class Environment:
                 return b"" if invocation.answered.is_set() else self._exit_error()
             if time.monotonic() > until:
                 self.kill()
-                return _error(
-                    "Sandbox.Timedout", f"Task timed out after {self.function.timeout_seconds:.2f} seconds"
-                )
+                return _error("Sandbox.Timedout", f"Task timed out after {self.function.timeout_seconds:.2f} seconds")
         return b""
 
     def _exit_error(self) -> bytes:

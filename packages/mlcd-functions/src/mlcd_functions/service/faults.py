@@ -31,16 +31,12 @@ def invalid(message: str) -> ApiFault:
 
 def not_json(message: str) -> ApiFault:
     """A payload that is no JSON."""
-    return ApiFault(
-        "InvalidRequestContentException", 400, f"Could not parse request body into json: {message}"
-    )
+    return ApiFault("InvalidRequestContentException", 400, f"Could not parse request body into json: {message}")
 
 
 def too_large(length: int, most: int) -> ApiFault:
     """A payload beyond Lambda's limit."""
-    return ApiFault(
-        "RequestTooLargeException", 413, f"Request must be smaller than {most} bytes, got {length}"
-    )
+    return ApiFault("RequestTooLargeException", 413, f"Request must be smaller than {most} bytes, got {length}")
 
 
 def too_many(reserved: bool) -> ApiFault:

@@ -38,9 +38,7 @@ class Front:
         """GetFunction."""
         function = self.functions.get(name)
         concurrency = (
-            {}
-            if function.reserved is None
-            else {"Concurrency": {"ReservedConcurrentExecutions": function.reserved}}
+            {} if function.reserved is None else {"Concurrency": {"ReservedConcurrentExecutions": function.reserved}}
         )
         code = {"RepositoryType": "local", "Location": str(function.code)}
         return 200, {"Configuration": function.configuration(), "Code": code, **concurrency}

@@ -79,9 +79,7 @@ class Function:
 class Functions:
     """All functions, by name."""
 
-    def __init__(
-        self, folder: Path, most_seconds: int = MOST_SECONDS, most_memory_mb: int = MOST_MEMORY_MB
-    ) -> None:
+    def __init__(self, folder: Path, most_seconds: int = MOST_SECONDS, most_memory_mb: int = MOST_MEMORY_MB) -> None:
         self._folder = folder
         self._most_seconds = most_seconds
         self._most_memory_mb = most_memory_mb
@@ -151,9 +149,7 @@ class Functions:
         return replace(
             function,
             handler=_filled("Handler", asked.get("Handler", function.handler)),
-            memory_mb=_within(
-                "MemorySize", asked.get("MemorySize", function.memory_mb), 128, self._most_memory_mb
-            ),
+            memory_mb=_within("MemorySize", asked.get("MemorySize", function.memory_mb), 128, self._most_memory_mb),
             disk_mb=_within(
                 "EphemeralStorage",
                 (asked.get("EphemeralStorage") or {}).get("Size", function.disk_mb),
@@ -161,9 +157,7 @@ class Functions:
                 MOST_DISK_MB,
             ),
             network=asked.get("VpcConfig") or function.network,
-            timeout_seconds=_within(
-                "Timeout", asked.get("Timeout", function.timeout_seconds), 1, self._most_seconds
-            ),
+            timeout_seconds=_within("Timeout", asked.get("Timeout", function.timeout_seconds), 1, self._most_seconds),
             variables={str(key): str(value) for key, value in variables.items()},
             role=str(asked.get("Role", function.role)),
             runtime=str(asked.get("Runtime", function.runtime)),

@@ -157,9 +157,7 @@ class _Bucket:
             self._used = None  # others than before: count anew from here
         used = sum(_cpu_seconds(pid) for pid in self._pids)
         spent = max(0.0, used - self._used) if self._used is not None else 0.0
-        self._tokens = (
-            min(self._tokens + self._vcpus * (now - self._at), self._vcpus * _BURST_SECONDS) - spent
-        )
+        self._tokens = min(self._tokens + self._vcpus * (now - self._at), self._vcpus * _BURST_SECONDS) - spent
         self._used, self._at = used, now
         self._signal(self._tokens <= 0)
 

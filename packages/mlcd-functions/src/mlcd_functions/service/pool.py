@@ -106,8 +106,7 @@ class Pool:
         fits = [
             each
             for each in self._idle
-            if (each.function.name, each.function.revision) == (function.name, function.revision)
-            and each.alive
+            if (each.function.name, each.function.revision) == (function.name, function.revision) and each.alive
         ]
         if not fits:
             return None

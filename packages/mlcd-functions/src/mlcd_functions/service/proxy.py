@@ -83,9 +83,7 @@ def _destination(head: bytes) -> tuple[str, int, bytes]:
         raise ValueError(f"no address: {target}")
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
     kept = [
-        field
-        for field in fields.split(b"\r\n")
-        if field and not field.lower().startswith((b"proxy-", b"connection:"))
+        field for field in fields.split(b"\r\n") if field and not field.lower().startswith((b"proxy-", b"connection:"))
     ]
     lines = [f"{method} {path} {version}".encode("latin-1"), *kept, b"Connection: close"]
     return url.hostname, url.port or 80, b"\r\n".join(lines) + b"\r\n\r\n"

@@ -88,8 +88,7 @@ class Agent:
     def _work(self) -> None:
         self._restore()
         processes = [
-            Program(one["command"], {**self._env, **one["env"]}, one["serves"])
-            for one in self._spec["processes"]
+            Program(one["command"], {**self._env, **one["env"]}, one["serves"]) for one in self._spec["processes"]
         ]
         self._node.start(processes)
         self._change(phase="running", running_at=time.time(), serves=self._node.only_serve)

@@ -53,9 +53,7 @@ def upgrade() -> None:
     connection = op.get_bind()
     for row in _rows(connection):
         job = json.loads(row.doc)
-        _change_trials(
-            connection, row.id, [each["trials"] for each in job.get("changes", ())], job.get("forgiven", 0)
-        )
+        _change_trials(connection, row.id, [each["trials"] for each in job.get("changes", ())], job.get("forgiven", 0))
         _change_attempts(connection, row.id)
         if job.get("changes") or job.get("forgiven"):
             _write(connection, _JOBS, _JOBS.c.number == row.number, _changed_job(job))
