@@ -9,6 +9,7 @@ What comes after `run` is in collect.py.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
@@ -60,8 +61,8 @@ class RemoteTask(TaskLife[Spec, State]):
         self._machines: Machines = load(spec.provider)(self._home, spec.options, files)
         self._record = Record(files, spec, self._machines)
         self._collector = Collector(self._record)
-        self._asked_at = 0.0
-        self._unknown_at = 0.0  # when the provider was last asked without an answer
+        self._asked_at = -math.inf
+        self._unknown_at = -math.inf  # when the provider was last asked without an answer
 
     def run(self) -> None:
         """Look after the task, whatever happens, and leave the final state."""
