@@ -210,11 +210,10 @@ def _environment(pid: int) -> list[bytes]:
 
 def _laid_out(pid: int, file: str) -> bytes:
     """What a process was started with. It shows nothing for a moment while it replaces its program: that is waited for."""
-    give_up_at = time.monotonic() + _EXEC_SECONDS
-    while not (content := _content(f"/proc/{pid}/{file}")):
-        if not _replaces_its_program(pid) or time.monotonic() > give_up_at:
-            break
-        time.sleep(0.001)
+    path, give_up_at, laid_out = f"/proc/{pid}/{file}", time.monotonic() + _EXEC_SECONDS, False
+    while not (content := _content(path)) and not laid_out and time.monotonic() < give_up_at:
+        laid_out = not _replaces_its_program(pid)  # then it is read once more: it may have ended in between
+        time.sleep(0.0 if laid_out else 0.001)
     return content
 
 
