@@ -26,6 +26,8 @@ class Averages:
     ratio: float
     oracle_hours: float
     oracle_usd: float
+    searched: float = 1.0  # share of the seeds; a phase of a workflow may go on where the one before it ran
+    lost_usd: float = 0.0  # to looking, in a phase of a workflow: its search without the training in it
 
 
 Figures = Mapping[tuple[str, str], Averages]  # contest, strategy
