@@ -38,6 +38,17 @@ class Ledger:
 
 
 @dataclass(frozen=True)
+class WorkerBandwidth:
+    """What one worker received from parameter servers, measured by an earlier job of the same program."""
+
+    instance: str  # the worker's type
+    batch_size: int | None  # its own
+    server_gbps: float  # of the servers' type; 0: not known
+    mbps: float
+    job_id: str  # which measured it
+
+
+@dataclass(frozen=True)
 class Study:
     """A search so far."""
 
@@ -52,6 +63,7 @@ class Study:
     samples_at: Mapping[int, float] = field(default_factory=dict)  # batch size → samples, where it matters
     pending: tuple[Deployment, ...] = ()  # being tried now
     earlier: tuple[tuple[Trial, ...], ...] = ()  # trials of earlier studies of the same or similar jobs
+    bandwidths: tuple[WorkerBandwidth, ...] = ()  # newest first
     seed: int = 0
     max_probes: int | None = None
 
@@ -76,8 +88,8 @@ class Study:
 
     def training_seconds(self, deployment: Deployment, samples_per_second: float) -> float:
         """Time of the whole training at that speed, machines that are taken back or started anew included."""
-        working, offer = self.work(deployment) / samples_per_second, deployment.offer
-        return self.start_seconds + self.slowdown(offer.losses_per_hour, offer.lifetime_seconds) * working
+        working, lifetime = self.work(deployment) / samples_per_second, deployment.offer.lifetime_seconds
+        return self.start_seconds + self.slowdown(deployment.losses_per_hour, lifetime) * working
 
     def slowdown(self, losses_per_hour: float, lifetime_seconds: float = 0.0) -> float:
         """How many times longer a training takes on machines that are taken back so often, or live so long only."""

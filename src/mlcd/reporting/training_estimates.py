@@ -84,8 +84,8 @@ def _from_rates(
     rate, low, high = rates
     if work <= 0 or not rate > 0 or not isfinite(rate):
         return None
-    offer = deployment.offer
-    work *= slowdown(offer.losses_per_hour, view.start_seconds, lifetime_seconds=offer.lifetime_seconds)
+    lifetime = deployment.offer.lifetime_seconds
+    work *= slowdown(deployment.losses_per_hour, view.start_seconds, lifetime_seconds=lifetime)
     seconds, longest, shortest = (view.start_seconds + work / max(one, rate / 1000) for one in (rate, low, high))
     return TrainingEstimate(deployment, seconds, shortest, longest, deployment.rental_usd(seconds), measured)
 

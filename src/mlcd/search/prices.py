@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlcd.core.machines import Deployment
-from mlcd.search.arrays import Floats, Rows, distinct_offers
+from mlcd.search.arrays import Floats, Rows, distinct_offers, with_other_servers
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,11 @@ def prices_of(deployments: Sequence[Deployment]) -> Prices:
     nodes = np.array([each.nodes for each in deployments], dtype=float)
     whole = np.array([each.whole_usd_per_hour for each in offers], dtype=float)[rows]
     shared = np.array([each.store_usd_per_hour for each in offers], dtype=float)[rows]
-    return Prices(
-        usd_per_hour=whole * nodes + np.where(nodes > 1, shared, 0.0),
-        least_seconds=np.array([each.least_seconds for each in offers], dtype=float)[rows],
-    )
+    least = np.array([each.least_seconds for each in offers], dtype=float)[rows]
+    usd = whole * nodes
+    mixed, servers = with_other_servers(deployments)
+    for row, server in zip(mixed, servers, strict=True):
+        serving = deployments[row].servers
+        usd[row] = whole[row] * (nodes[row] - serving) + server.whole_usd_per_hour * serving
+        least[row] = max(least[row], server.least_seconds)
+    return Prices(usd_per_hour=usd + np.where(nodes > 1, shared, 0.0), least_seconds=least)
