@@ -196,7 +196,7 @@ def strays_table(strays: Sequence[Stray]) -> Table:
 
 def _tried(trial: Trial) -> Text:
     """Nodes and type, with the reason beneath where it failed."""
-    name = f"{trial.deployment.nodes} × {trial.deployment.offer.name}{trial.deployment.serving}"
+    name = trial.deployment.machines
     return printable(name) if trial.failure is None else printable(f"{name}\n  {trial.failure.reason}", "red")
 
 
