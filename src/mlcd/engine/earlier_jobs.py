@@ -3,6 +3,7 @@
     same program      its trials are known from the start (see programs.same_program)
     similar job       another program whose stored model is like this one's, once a probe has shown it
                       (see forecast.similarity): its trials are known from then on
+    bandwidths        what a worker of the same program received from parameter servers is known, from every such job
     same training     it reached this very target before: the samples that it took are known
     neither           the strategy's own beliefs must do
 
@@ -14,12 +15,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mlcd.core.records import JobRecord
+from mlcd.core.study import WorkerBandwidth
 from mlcd.core.trial import Trial, of_search
 from mlcd.engine.context import JobContext
 from mlcd.engine.programs import fingerprint, likeness, same_program
 from mlcd.forecast.profiles import laws_of
 from mlcd.forecast.similarity import Match, find_match
 from mlcd.forecast.stored import StoredModel, from_document
+from mlcd.search.bandwidth import bandwidths_in
 
 MOST_JOBS_LOOKED_AT = 200
 MOST_STUDIES = 3
@@ -58,6 +61,11 @@ class Earlier:
         """The newest studies of the same program in which something was measured."""
         measured = (past for past in self.pasts if past.likeness and any(t.measurement for t in past.trials))
         return [past for past, _ in zip(measured, range(MOST_STUDIES), strict=False)]
+
+    @property
+    def bandwidths(self) -> tuple[WorkerBandwidth, ...]:
+        """What a worker of the same program received from parameter servers, newest first."""
+        return tuple(one for past in self.pasts if past.likeness for one in bandwidths_in(past.trials, past.job_id))
 
     @property
     def trained(self) -> list[StoredModel]:

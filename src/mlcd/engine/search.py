@@ -120,7 +120,8 @@ class Search:
         pending = tuple(probe.record.deployment for probe in self.probes)
         record = self._learn()
         study = study_of(self.context, record, space_of(self.context, record), pending)
-        return replace(study, earlier=(*study.earlier, *self.earlier.studies(study.trials)))
+        earlier = (*study.earlier, *self.earlier.studies(study.trials))
+        return replace(study, earlier=earlier, bandwidths=self.earlier.bandwidths)
 
     def _learn(self) -> JobRecord:
         """Take over what earlier jobs and the probes so far tell of the work."""
