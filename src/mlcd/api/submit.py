@@ -88,7 +88,9 @@ def submit_job(
     keep_secrets(folder, loaded.secrets)
     options = _stored_options(cloud_options, folder)
     try:
-        store.add_job(_record(settings, with_open_servers(loaded.job), job_id, cloud or loaded.job.cloud, options, owner))
+        store.add_job(
+            _record(settings, with_open_servers(loaded.job), job_id, cloud or loaded.job.cloud, options, owner)
+        )
     except MlcdError:
         if chosen_id is not None and _is_known(store, job_id):
             return job_id  # the same was submitted at the same moment

@@ -124,9 +124,9 @@ def _fastest_for_their_price(offers: Sequence[Offer], named: set[str]) -> list[O
 
 def _one_type_only(offer: Offer) -> InvalidJobError:
     return InvalidJobError(
-        f"The cloud '{offer.cloud}' rents machines of one type for a task: beside {offer.name} no other type can serve.",
-        "Leave out servers.instance_type, name the same in resources.instance_type, or take a cloud that rents several "
-        "types for a task, such as ec2, local or ray.",
+        f"Beside {offer.name} the cloud '{offer.cloud}' rents no other type for a task: parameter servers have to be of the same.",
+        "Leave out servers.instance_type, name the same in resources.instance_type, or take machines that can "
+        "be mixed: of local, ray, or ec2 on demand.",
         "servers.instance_type",
     )
 
