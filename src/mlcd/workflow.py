@@ -179,4 +179,9 @@ def _limits_left(view: JobView) -> dict[str, Any]:
 
 def _pinned(deployment: Deployment) -> dict[str, Any]:
     """The keys that leave one deployment alone."""
-    return {"resources": {"instance_type": deployment.offer.instance.name}, "num_nodes": deployment.nodes}
+    servers = {"instance_type": deployment.of_servers.instance.name, "count": deployment.servers}
+    return {
+        "resources": {"instance_type": deployment.offer.instance.name},
+        "num_nodes": deployment.nodes,
+        **({"servers": servers} if deployment.servers else {}),
+    }

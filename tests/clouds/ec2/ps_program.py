@@ -40,7 +40,7 @@ def serve(port: int) -> None:
 def work() -> None:
     servers = [reach(host, int(port)) for host, port in ADDRESSES]
     weight = 0.0
-    for _ in mlcd.steps(range(10**9)):
+    for step, _ in enumerate(mlcd.steps(range(10**9)), start=1):
         gradient = array("f", bytes(SHARE_BYTES))
         gradient[0] = 2.0 * (weight - WANTED)
         for server in servers:
@@ -48,7 +48,7 @@ def work() -> None:
         shares = [receive(server) for server in servers]
         weight = array("f", shares[0])[0]
         time.sleep(PAUSE_SECONDS)
-        mlcd.report(samples=BATCH)
+        mlcd.report(samples=step * BATCH)
     if RANK == 0:
         output = Path(os.environ["MLCD_OUTPUT_DIR"])
         output.mkdir(parents=True, exist_ok=True)
