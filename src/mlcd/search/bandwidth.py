@@ -7,12 +7,21 @@ the same size: what it receives is what it takes.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from mlcd.core.machines import Deployment
-from mlcd.core.study import WorkerBandwidth
+from mlcd.core.study import Study, WorkerBandwidth
 from mlcd.core.trial import Measurement, Trial
 
 _BITS = 32.0  # of a parameter
+
+
+@dataclass(frozen=True)
+class KnownBandwidth:
+    """b_t, and who has measured it."""
+
+    mbps: float
+    measured_by: str = ""  # an earlier job; empty: this one
 
 
 def measured_mbps(deployment: Deployment, measurement: Measurement) -> float:
@@ -42,3 +51,12 @@ def bandwidths_in(trials: Iterable[Trial], job_id: str) -> tuple[WorkerBandwidth
         if measurement is not None and where.servers and where.workers == 1
         if (mbps := measured_mbps(where, measurement)) > 0.0
     )
+
+
+def from_earlier(study: Study, first: Deployment) -> KnownBandwidth | None:
+    """b_t of this smallest cluster as an earlier job measured it, beside servers that were at least as fast."""
+    wanted = (first.offer.instance.name, first.batch_size)
+    for known in study.bandwidths if first.servers else ():
+        if (known.instance, known.batch_size) == wanted and known.server_gbps >= first.of_servers.instance.network_gbps:
+            return KnownBandwidth(known.mbps, known.job_id)
+    return None

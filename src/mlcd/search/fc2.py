@@ -32,7 +32,7 @@ from mlcd.core.trial import Trial
 from mlcd.core.units import show_usd
 from mlcd.errors import NotFoundError, did_you_mean
 from mlcd.search.arrays import Mask
-from mlcd.search.bandwidth import computed_mbps, measured_mbps
+from mlcd.search.bandwidth import KnownBandwidth, computed_mbps, from_earlier, measured_mbps
 from mlcd.search.candidates import smallest, types_over_prices
 from mlcd.search.speed_model import SpeedBeliefs
 from mlcd.search.table import StudyView, Table, study_view
@@ -47,14 +47,6 @@ class Clusters:
 
     mask: Mask  # (m,)
     server_mbps: float  # B_ps
-
-
-@dataclass(frozen=True)
-class KnownBandwidth:
-    """b_t, and who has measured it."""
-
-    mbps: float
-    measured_by: str = ""  # an earlier job; empty: this one
 
 
 @dataclass(frozen=True)
@@ -175,7 +167,7 @@ class ScalaOpt(CostOpt):
             mine = view.open & found.mask
             if view.table.kinds[kind] not in tried and mine.any():
                 first = smallest(view.table, mine)
-                if _from_earlier(view.study, first) is None:
+                if from_earlier(view.study, first) is None:
                     return first
         return None
 
@@ -200,7 +192,7 @@ class ScalaOpt(CostOpt):
         name, first = view.table.kinds[kind], smallest(view.table, clusters.mask)
         own = [trial for trial in measured_trials(view.study) if trial.deployment.offer.instance.name == name]
         least = min(own, key=lambda trial: trial.deployment.nodes, default=None)
-        earlier = _from_earlier(view.study, first)
+        earlier = from_earlier(view.study, first)
         if least is None or (earlier is not None and least.deployment.nodes > first.nodes):
             return earlier
         return KnownBandwidth(self._mbps(least))
@@ -260,12 +252,3 @@ def _largest(table: Table, mine: Mask, workers: float) -> Deployment:
     sizes = np.unique(table.workers[mine])
     fitting = sizes[sizes <= max(workers + _ROUNDING, sizes[0])]
     return smallest(table, mine & (table.workers == fitting[-1]))
-
-
-def _from_earlier(study: Study, first: Deployment) -> KnownBandwidth | None:
-    """b_t as an earlier job measured it beside servers that were at least as fast; None: none has."""
-    wanted = (first.offer.instance.name, first.batch_size)
-    for known in study.bandwidths if first.servers else ():
-        if (known.instance, known.batch_size) == wanted and known.server_gbps >= first.of_servers.instance.network_gbps:
-            return KnownBandwidth(known.mbps, known.job_id)
-    return None

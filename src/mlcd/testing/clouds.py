@@ -301,7 +301,9 @@ class CloudContract:
 
 def _of_two_types(offers: Sequence[Offer]) -> Deployment | None:
     """A worker and a parameter server of another type, where the cloud rents both for a task."""
-    pairs = [(worker, server) for worker in offers for server in offers if worker.mixes and worker.mixes == server.mixes]
+    pairs = [
+        (worker, server) for worker in offers for server in offers if worker.mixes and worker.mixes == server.mixes
+    ]
     mixed = [Deployment(worker, 2, servers=1, server_offer=server) for worker, server in pairs if worker != server]
     return next((each for each in mixed if each.too_large is None), None)
 

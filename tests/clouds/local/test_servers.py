@@ -42,7 +42,10 @@ def test_a_server_is_ended_when_the_workers_are_done(computer: Computer) -> None
 
 
 def test_a_server_may_have_fewer_cores_than_a_worker(computer: Computer) -> None:
-    small, large = one_core().offer, replace(one_core().offer, instance=InstanceType("local-3c", 3, 3), usd_per_hour=0.3)
+    small, large = (
+        one_core().offer,
+        replace(one_core().offer, instance=InstanceType("local-3c", 3, 3), usd_per_hour=0.3),
+    )
     where = Deployment(large, 2, servers=1, server_offer=small)
     task = computer.task("echo $MLCD_ROLE with $OMP_NUM_THREADS; sleep 1")
     status = computer.wait(computer.cloud.launch(task, where, {}))
