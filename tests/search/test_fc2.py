@@ -113,6 +113,23 @@ def test_the_hourly_budget_bounds_the_workers_too() -> None:
     assert str(ScalaOpt(usd_per_hour=2.9).suggest(study)) == "2 × g3 + 1 × m4 serving"  # (2.9 − 0.4) / 1.2
 
 
+def test_a_type_of_which_there_are_few_needs_no_fewer_workers_for_that() -> None:
+    few = tuple(replace(each, max_nodes=3) if each.name == "c4" else each for each in OFFERS)
+    space = make_space(JOB, few)
+    study = studied(*(seen(d, 100.0) for d in space if d.nodes == 2), space=space)
+    assert str(ScalaOpt(measure=False, usd_per_hour=20.0).suggest(study).choice) == "8 × g3 + 1 × m4 serving"
+
+
+def test_the_reason_says_what_a_worker_takes_and_whether_the_network_or_the_budget_is_the_limit() -> None:
+    study = studied(*(seen(d, 100.0) for d in SMALLEST))
+    capped = ScalaOpt(usd_per_hour=2.9, measure=False).suggest(study)
+    served = ScalaOpt(measure=False).suggest(study)
+    assert isinstance(capped, Stop)
+    assert isinstance(served, Stop)
+    assert served.reason.endswith("is full: one takes 100 of 1,000 Mbit/s")
+    assert capped.reason == f"{served.reason}; it has room for more, but no more are allowed"
+
+
 def test_scala_opt_m_takes_the_type_that_the_user_names() -> None:
     study = studied(seen(SPACE[0], 200.0))
     assert str(ScalaOptM(instance_type="c4").suggest(study)) == "4 × c4 + 1 × m4 serving"

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf
+from math import floor, inf
 from typing import Annotated
 
 import numpy as np
@@ -173,15 +173,21 @@ class ScalaOpt(CostOpt):
 
     def _recommended(self, view: StudyView, clusters: dict[int, Clusters]) -> Iterable[Deployment]:
         """By n_t; of equals the most expensive."""
-        known = {kind: self._known(view, kind, found) for kind, found in clusters.items()}
-        sized = [
-            _largest(view.table, clusters[kind].mask, self._workers(clusters[kind], each))
-            for kind, each in known.items()
-            if each is not None
-        ]
-        yield from sorted(sized, key=lambda deployment: deployment.workers)
-        if not sized and not view.study.trials:
+        found = {kind: self._known(view, kind, each) for kind, each in clusters.items()}
+        known = {kind: each for kind, each in found.items() if each is not None}
+        for kind in sorted(known, key=lambda kind: self._wanted(view.table, clusters[kind], known[kind])):
+            yield _largest(view.table, clusters[kind].mask, self._workers(clusters[kind], known[kind]))
+        if not known and not view.study.trials:
             yield from super()._recommended(view, clusters)
+
+    def _wanted(self, table: Table, clusters: Clusters, known: KnownBandwidth) -> int:
+        """n_t, at least one, whether or not there are as many of the type."""
+        example = table.deployments[int(np.flatnonzero(clusters.mask)[0])]
+        c_t = example.offer.whole_usd_per_hour
+        c_ps = example.usd_per_hour - c_t * example.workers
+        paid = (self.usd_per_hour - c_ps) / c_t if self.usd_per_hour is not None and c_t > 0.0 else inf
+        most = min(self._workers(clusters, known), paid, float(table.workers.max()))
+        return max(1, floor(most + _ROUNDING))
 
     def _workers(self, clusters: Clusters, known: KnownBandwidth) -> float:
         """n_t as far as the network and the cap on workers allow it; the clusters are those that C pays."""
@@ -214,7 +220,9 @@ class ScalaOpt(CostOpt):
         if known is None:
             return ""
         by = f" (measured by job {known.measured_by})" if known.measured_by else ""
-        return f": one takes {known.mbps:,.3g}{by} of {clusters[kind].server_mbps:,.0f} Mbit/s"
+        room = self._workers(clusters[kind], known) >= choice.workers + 1
+        capped = "; it has room for more, but no more are allowed" if room else ""
+        return f": one takes {known.mbps:,.3g}{by} of {clusters[kind].server_mbps:,.0f} Mbit/s{capped}"
 
 
 @dataclass(frozen=True)
