@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mlcd.core.machines import Deployment
+from mlcd.core.progress import Usage
 from mlcd.core.study import Ledger, Stop, Study
 from mlcd.core.trial import Failure, Measurement, Phases, Trial
 from mlcd.errors import MlcdError
@@ -114,7 +115,8 @@ def probe(problem: Problem, study: Study, deployment: Deployment, rules: Rules) 
     repeats = sum(trial.deployment == deployment for trial in study.trials)
     seen = speed * math.exp(rules.noise * _standard_normal(problem.case, deployment, study.seed, repeats))
     spread = math.exp(1.96 * rules.noise)
-    measurement = Measurement(seen, seen / spread, seen * spread, samples=speed * phases.measuring)
+    usage = Usage(network_mbps=problem.case.received_bits * seen / deployment.workers / 1e6)
+    measurement = Measurement(seen, seen / spread, seen * spread, samples=speed * phases.measuring, usage=usage)
     return Trial(deployment, measurement, phases.total, deployment.usd(phases.total), phases)
 
 

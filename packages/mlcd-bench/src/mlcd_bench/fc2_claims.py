@@ -10,7 +10,7 @@ from mlcd_bench.cases import Case
 from mlcd_bench.claims import Averages, Claim, Figures, Measure, hours, usd
 from mlcd_bench.presets import Contest
 from mlcd_bench.protocol import Scenario
-from mlcd_bench.server_testbed import PARAMETERS, SERVERS, server_case
+from mlcd_bench.server_testbed import SERVERS, server_case
 
 JOB_HOURS = 24.0  # of the fastest training: the paper's “days or weeks”, at the short end
 SATURATION = 0.95  # p (section 7.2)
@@ -56,8 +56,8 @@ class Setting:
         text = f"{name.lower()}:max_workers={self.most_workers}"
         if name in (COST_OPT, TIME_OPT):
             return text
-        facts = f"parameters={PARAMETERS}:batch_size={self.batch}:parameter_server_mbps={SERVERS[self.server].mbps:g}"
-        return f"{text}:saturation={SATURATION}:{facts}" + (f":instance_type={worker}" if worker else "")
+        text = f"{text}:saturation={SATURATION}:parameter_server_mbps={SERVERS[self.server].mbps:g}"
+        return f"{text}:instance_type={worker}" if worker else text
 
     def row(self, found: Figures, player: str) -> Averages:
         """What a recommender came to here."""

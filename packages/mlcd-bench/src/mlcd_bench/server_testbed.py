@@ -4,13 +4,14 @@ The paper's measurements are not public, so throughput is reckoned. The workers 
 batch of b samples, sends a gradient, fetches the parameters, and waits for no other worker. With n of them
 
     compute   c(b) = c₀ + b·c₁             of one worker: c₀ whatever the batch, c₁ for each sample
-    exchange  s(n) = 64·P / B·(1 + κ·(n−1))    bits of a gradient and of the parameters over the server's B bits per second;
-                                           flows that meet there are sent again: κ for each further worker
+    exchange  s(n) = 32·P / B·(1 + κ·(n−1))    bits of a gradient over the server's B bits per second, and at the same time of
+                                           the parameters the other way; flows that meet there are sent again: κ for
+                                           each further worker
     steps     min(n / (c + s), 1 / s)      a second, all workers together: until the server's network is full they take
                                            turns and nobody waits; from then on the network alone counts
 
 and throughput = b·steps. It rises in proportion, meets the server's network, and falls slowly, as in the paper's Fig. 8
-to 20. P and B are the paper's, prices too (its tables 1 and 2: Singapore, August 2018). c₀, c₁ and κ are set by hand, so that
+to 20. A probe measures, besides the speed, what a worker receives: 32·P bits a step. P and B are the paper's, prices too (its tables 1 and 2: Singapore, August 2018). c₀, c₁ and κ are set by hand, so that
 Scala-Opt comes to the clusters that the paper tells for a batch of each size, and the types rank as in its figures.
 """
 
@@ -25,6 +26,7 @@ PRICED_AT = "2018-08"
 REGION = "ap-southeast-1"
 PARAMETERS = 1_068_298  # P of TensorFlow's CIFAR-10 network: “more than a million”
 CROWDING = 0.07  # κ
+_BITS = 32 * PARAMETERS  # of a gradient, or of the parameters
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,12 @@ SERVERS = {
     "m4.10xlarge": ServerType(2.5, 10_000.0),
 }
 WORKERS = {
-    "m4.xlarge": WorkerType(0.25, 4, 16, 0.05, 0.0049),
-    "t2.xlarge": WorkerType(0.2336, 4, 16, 0.05, 0.0028),
-    "c4.xlarge": WorkerType(0.231, 4, 7.5, 0.05, 0.0045),
-    "c4.8xlarge": WorkerType(1.848, 36, 60, 0.05, 0.001),
-    "p2.xlarge": WorkerType(1.718, 4, 61, 0.2, 0.0004, "K80", 12),
-    "g3.4xlarge": WorkerType(1.67, 16, 122, 0.065, 0.00037, "M60", 8),
+    "m4.xlarge": WorkerType(0.25, 4, 16, 0.025, 0.00245),
+    "t2.xlarge": WorkerType(0.2336, 4, 16, 0.025, 0.0014),
+    "c4.xlarge": WorkerType(0.231, 4, 7.5, 0.025, 0.00225),
+    "c4.8xlarge": WorkerType(1.848, 36, 60, 0.025, 0.0005),
+    "p2.xlarge": WorkerType(1.718, 4, 61, 0.1, 0.0002, "K80", 12),
+    "g3.4xlarge": WorkerType(1.67, 16, 122, 0.0325, 0.000185, "M60", 8),
 }
 
 
@@ -70,7 +72,7 @@ def server_case(types: tuple[str, ...], server: str, batch: int, most_workers: i
         for name in types
         for workers in range(1, most_workers + 1)
     )
-    return Case("server-testbed", f"CIFAR-10 on {server}", batch, truth)
+    return Case("server-testbed", f"CIFAR-10 on {server}", batch, truth, received_bits=_BITS / batch)
 
 
 def cluster(name: str, server: str, workers: int) -> Deployment:
@@ -92,5 +94,5 @@ def throughput(name: str, server: str, batch: int, workers: int) -> float:
     """Samples per second of all workers together."""
     kind = WORKERS[name]
     compute = kind.step_seconds + batch * kind.sample_seconds
-    exchange = 64 * PARAMETERS / (SERVERS[server].mbps * 1e6) * (1 + CROWDING * (workers - 1))
+    exchange = _BITS / (SERVERS[server].mbps * 1e6) * (1 + CROWDING * (workers - 1))
     return batch * min(workers / (compute + exchange), 1 / exchange)
