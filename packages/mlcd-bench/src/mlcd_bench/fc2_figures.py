@@ -40,8 +40,7 @@ FAST_SERVER_SETTINGS = tuple(replace(each, server="m4.10xlarge") for each in LAR
 
 def tables() -> Preset:
     """What the paper says of its price lists."""
-    prices = {**SERVERS, **WORKERS}
-    step = prices["m4.10xlarge"].usd_per_hour / prices["m4.2xlarge"].usd_per_hour
+    step = SERVERS["m4.10xlarge"].usd_per_hour / SERVERS["m4.2xlarge"].usd_per_hour
     large = [WORKERS[name].usd_per_hour for name in _LARGE]
     spread = max(large) / min(large)
     cheaper = WORKERS["t2.xlarge"].usd_per_hour / WORKERS["m4.xlarge"].usd_per_hour

@@ -125,12 +125,12 @@ def _outcomes(bench: Bench, items: list[_WorkItem], jobs: int) -> Iterator[dict[
         return
     chunk = max(1, min(32, len(items) // (8 * jobs)))
     spawn = multiprocessing.get_context("spawn")
-    with _one_thread_each(), spawn.Pool(min(jobs, len(items)), _start_worker, (bench,)) as pool:
+    with one_thread_each(), spawn.Pool(min(jobs, len(items)), _start_worker, (bench,)) as pool:
         yield from pool.imap(_play_here, items, chunksize=chunk)
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
+def one_thread_each() -> Iterator[None]:
     """Processes started meanwhile use one core each; linear algebra would otherwise fight over all of them."""
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
