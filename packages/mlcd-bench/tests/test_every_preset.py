@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from mlcd.cli.main import main
@@ -28,6 +32,11 @@ MISSING = NotPlayed("fig2", 1.0, "There is no trace.")
 
 def only(names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preset_command, "all_presets", lambda: dict.fromkeys(names))
+
+
+def interruptible() -> None:
+    """As on a terminal; whoever starts the tests in the background has interrupts ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_the_summary_counts_claims_that_hold_and_names_those_that_do_not() -> None:
@@ -61,6 +70,21 @@ def test_outcomes_come_in_the_order_of_the_names_whoever_ends_first() -> None:
 def test_a_process_that_is_killed_ends_the_run_with_a_reason() -> None:
     with pytest.raises(MlcdError, match="ended from outside"):
         play_all((1, 1), os._exit, 1)  # type: ignore[arg-type]  # a name that ends whoever plays it
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("end", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
+def test_no_process_outlives_the_command(end: signal.Signals, code: int) -> None:
+    words = [sys.executable, "-m", "mlcd", "bench", "--preset", "all", "--jobs", "1"]
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with subprocess.Popen(words, **pipes, text=True, preexec_fn=interruptible) as command:
+        assert command.stderr is not None
+        assert command.stderr.readline().startswith("1/")
+        children = psutil.Process(command.pid).children(recursive=True)
+        command.send_signal(end)
+        assert command.wait(60) == code
+    assert children
+    assert psutil.wait_procs(children, 60)[1] == []
 
 
 @pytest.mark.slow

@@ -8,8 +8,9 @@ A process writes the files of a preset as soon as it has played it: what is done
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from mlcd.errors import MlcdError, UserError
 from mlcd_bench.output import write_file, write_json
 from mlcd_bench.preset_runner import Finding, Findings, run_preset
 from mlcd_bench.presets import find_preset
-from mlcd_bench.runner import one_thread_each
+from mlcd_bench.runner import end_with_parent, one_thread_each
 
 ALL = "all"
 LIBRARY = "plotly.min.js"  # once beside the pages; in each of them it would be 5 MB
@@ -91,25 +92,31 @@ def play_all(
 ) -> tuple[Outcome, ...]:
     """Play these presets in so many processes; the outcomes in the order of the names."""
     found: dict[str, Outcome] = {}
-    for outcome in _outcomes(names, play, jobs):
-        found[outcome.name] = outcome
-        if played is not None:
-            played(outcome, len(found), len(names))
-    return tuple(found[name] for name in names)
-
-
-def _outcomes(names: Sequence[str], play: Callable[[str], Outcome], jobs: int) -> Iterator[Outcome]:
-    """As they end."""
     spawn = multiprocessing.get_context("spawn")
-    with one_thread_each(), ProcessPoolExecutor(min(jobs, len(names)), spawn) as pool:
+    with one_thread_each(), ProcessPoolExecutor(min(jobs, len(names)), spawn, _start_process) as pool:
         futures = [pool.submit(play, name) for name in names]
         try:
-            yield from (future.result() for future in as_completed(futures))
+            for done, future in enumerate(as_completed(futures), start=1):
+                outcome = future.result()
+                found[outcome.name] = outcome
+                if played is not None:
+                    played(outcome, done, len(names))
         except BrokenProcessPool as error:
             hint = "There may have been too little memory: try --jobs 1."
             raise MlcdError("A process of the benchmark was ended from outside.", hint) from error
+        except KeyboardInterrupt:
+            for child in multiprocessing.active_children():  # the pool would wait for what they play
+                child.terminate()
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+    return tuple(found[name] for name in names)
+
+
+def _start_process() -> None:
+    """Of a pool: whoever interrupts the command interrupts the process that asks, which ends this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
 
 
 def play_one(play: Play, name: str) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -147,7 +148,20 @@ def one_thread_each() -> Iterator[None]:
 _bench_here: Bench | None = None  # in a worker process: what it was started for
 
 
+def end_with_parent() -> None:
+    """This process of a pool ends when the one that asks it does, were it killed: else it would wait for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
+
+
+def _exit_after(parent: multiprocessing.process.BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
+
+
 def _start_worker(bench: Bench) -> None:
+    end_with_parent()
     global _bench_here  # a process of the pool has no other place to keep it
     _bench_here = bench
 
