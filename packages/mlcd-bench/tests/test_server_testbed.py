@@ -13,7 +13,7 @@ from mlcd_bench.strategies import parse_strategy
 def test_there_is_a_preset_for_every_figure_of_an_experiment() -> None:
     """Figures 1 to 5 are drawings of how the system works."""
     figures = [f"fc2-fig{number}" for number in range(6, 21)]
-    assert set(FC2) == {*figures, "fc2-tables", "fc2-footnote10"}
+    assert set(FC2) == {*figures, "fc2-tables", "fc2-footnote10", "fc2-budgets"}
 
 
 @pytest.mark.parametrize("name", FC2)

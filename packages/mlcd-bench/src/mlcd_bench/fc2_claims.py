@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from mlcd.core.machines import Deployment
 from mlcd_bench.cases import Case
 from mlcd_bench.claims import Averages, Claim, Figures, Measure, hours, usd
 from mlcd_bench.presets import Contest
 from mlcd_bench.protocol import Scenario
-from mlcd_bench.server_testbed import SERVERS, server_case
+from mlcd_bench.server_testbed import server_case
 
 JOB_HOURS = 24.0  # of the fastest training: the paper's “days or weeks”, at the short end
 SATURATION = 0.95  # p (section 7.2)
@@ -33,6 +34,7 @@ class Setting:
     named: tuple[str, ...] = ()  # types that users of Scala-Opt-M name
     most_workers: int = 6
     label: str = ""
+    usd_per_hour: float | None = None  # C, in place of a number of workers
 
     @property
     def name(self) -> str:
@@ -53,10 +55,13 @@ class Setting:
     def strategy(self, player: str) -> str:
         """A recommender of the paper as `mlcd bench --strategies` writes it."""
         name, _, worker = player.partition(" ")
-        text = f"{name.lower()}:max_workers={self.most_workers}"
+        limit = (
+            f"max_workers={self.most_workers}" if self.usd_per_hour is None else f"usd_per_hour={self.usd_per_hour:g}"
+        )
+        text = f"{name.lower()}:{limit}"
         if name in (COST_OPT, TIME_OPT):
             return text
-        text = f"{text}:saturation={SATURATION}:parameter_server_mbps={SERVERS[self.server].mbps:g}"
+        text = f"{text}:saturation={SATURATION}"
         return f"{text}:instance_type={worker}" if worker else text
 
     def row(self, found: Figures, player: str) -> Averages:
@@ -69,9 +74,12 @@ class Setting:
 
     def chosen(self, found: Figures, player: str) -> set[tuple[str, int]]:
         """Types and numbers of workers that a recommender came to, over all seeds."""
+        return {(each.offer.instance.name, each.workers) for each in self.clusters(found, player)}
+
+    def clusters(self, found: Figures, player: str) -> list[Deployment]:
+        """What a recommender came to, over all seeds."""
         known = {each.key: each for each in self.case.space}
-        clusters = [known[key] for key in self.row(found, player).chosen]
-        return {(each.offer.instance.name, each.workers) for each in clusters}
+        return [known[key] for key in self.row(found, player).chosen]
 
 
 def recommends(setting: Setting, player: str, paper: str, holds: Callable[[str, int], bool]) -> Claim:
@@ -87,9 +95,9 @@ def recommends(setting: Setting, player: str, paper: str, holds: Callable[[str, 
     return Claim(f"{setting.name}: {player}'s cluster", paper, say, all_hold)
 
 
-def recommends_all(setting: Setting, player: str, worker: str) -> Claim:
+def recommends_all(setting: Setting, player: str, worker: str, allowed: int | None = None) -> Claim:
     """As many workers of a type as are allowed."""
-    most = setting.most_workers
+    most = setting.most_workers if allowed is None else allowed
     return recommends(setting, player, f"{most} × {worker}", lambda name, workers: (name, workers) == (worker, most))
 
 
@@ -97,6 +105,18 @@ def recommends_fewer(setting: Setting, worker: str, told: str) -> Claim:
     """Scala-Opt comes to a type, and to fewer workers than are allowed."""
     most = setting.most_workers
     return recommends(setting, SCALA_OPT, told, lambda name, workers: name == worker and workers < most)
+
+
+def within_budget(setting: Setting, player: str, usd_per_hour: float) -> Claim:
+    """Workers and server together never cost more by the hour than the user allows."""
+
+    def price(found: Figures) -> float:
+        return max(each.usd_per_hour for each in setting.clusters(found, player))
+
+    text = f"{setting.name}: price of {player}'s cluster, server included"
+    return Claim(
+        text, "within it", lambda found: f"${price(found):.2f} an hour", lambda found: price(found) <= usd_per_hour
+    )
 
 
 def as_fast_as(setting: Setting, player: str, rival: str) -> Claim:

@@ -23,6 +23,7 @@ from mlcd_bench.fc2_claims import (
     recommends_fewer,
     saves_over,
     slower_than,
+    within_budget,
 )
 from mlcd_bench.presets import Curve, Preset
 from mlcd_bench.server_testbed import SERVERS, WORKERS, throughput
@@ -31,6 +32,7 @@ _SIZES = range(1, 7)  # of workers, in the paper's figures
 _CPUS = ("m4.xlarge", "t2.xlarge", "c4.xlarge")
 _LARGE = ("g3.4xlarge", "p2.xlarge", "c4.8xlarge")
 _BY_HAND = ("m4.xlarge", "c4.xlarge")
+_BUDGETS = (1.0, 2.0, 4.0)  # an hour
 
 CPU_SETTINGS = tuple(Setting(_CPUS, "m4.large", batch, _BY_HAND) for batch in (64, 128))
 MIXED_SETTINGS = tuple(Setting((*_CPUS, "p2.xlarge"), "m4.large", batch) for batch in (128, 512, 1280))
@@ -91,6 +93,30 @@ def more_workers() -> Preset:
         *(saves_over(each, SCALA_OPT, COST_OPT, "above 0") for each in settings),
     )
     return _preset("fc2-footnote10", "CPUs, with up to 8 and 12 workers", settings, claims)
+
+
+def budgets() -> Preset:
+    """Section 5.2: an hourly budget C in place of a number of workers, (C − c_ps) / c_t."""
+    settings = {usd: _under(usd) for usd in _BUDGETS}
+    players = (COST_OPT, TIME_OPT, SCALA_OPT)
+    claims = (
+        *(within_budget(each, player, usd) for usd, each in settings.items() for player in players),
+        *(recommends_all(each, TIME_OPT, "m4.xlarge", _paid(usd, "m4.xlarge")) for usd, each in settings.items()),
+        *(recommends_all(each, COST_OPT, "c4.xlarge", _paid(usd, "c4.xlarge")) for usd, each in settings.items()),
+        *(as_fast_as(each, SCALA_OPT, TIME_OPT) for each in settings.values()),
+        *(saves_over(each, SCALA_OPT, TIME_OPT, "above 0") for each in settings.values()),
+    )
+    return _preset("fc2-budgets", "CPUs for $1, $2 and $4 an hour, batch 128", settings.values(), claims)
+
+
+def _under(usd_per_hour: float) -> Setting:
+    label = f"${usd_per_hour:g} an hour"
+    return Setting(_CPUS, "m4.large", 128, most_workers=20, label=label, usd_per_hour=usd_per_hour)
+
+
+def _paid(usd_per_hour: float, worker: str) -> int:
+    """n_t = (C − c_ps) / c_t."""
+    return int((usd_per_hour - SERVERS["m4.large"].usd_per_hour) / WORKERS[worker].usd_per_hour)
 
 
 def fig8() -> Preset:
@@ -269,7 +295,7 @@ def _fast_server_curves(name: str, at: int) -> Preset:
 
 FC2: dict[str, Callable[[], Preset]] = {
     "fc2-tables": tables, "fc2-fig6": fig6, "fc2-fig7": fig7, "fc2-fig8": fig8, "fc2-fig9": fig9,
-    "fc2-footnote10": more_workers, "fc2-fig10": fig10, "fc2-fig11": fig11, "fc2-fig12": fig12, "fc2-fig13": fig13,
+    "fc2-footnote10": more_workers, "fc2-budgets": budgets, "fc2-fig10": fig10, "fc2-fig11": fig11, "fc2-fig12": fig12, "fc2-fig13": fig13,
     "fc2-fig14": fig14, "fc2-fig15": fig15, "fc2-fig16": fig16, "fc2-fig17": fig17, "fc2-fig18": fig18,
     "fc2-fig19": fig19, "fc2-fig20": fig20,
 }  # fmt: skip

@@ -76,18 +76,25 @@ def server_case(types: tuple[str, ...], server: str, batch: int, most_workers: i
 
 
 def cluster(name: str, server: str, workers: int) -> Deployment:
-    """So many workers and the server.
+    """So many workers and the server."""
+    return Deployment(_worker_offer(name), workers + 1, servers=1, server_offer=_server_offer(server))
 
-    A deployment's nodes are all of one type. What the server costs more than a worker (or less) is therefore what all
-    nodes need once: the price of the whole is exact. What its network carries is told to the strategies, not the offer.
-    """
+
+def _worker_offer(name: str) -> Offer:
     kind = WORKERS[name]
-    instance = InstanceType(name, kind.vcpus, kind.memory_gib, int(bool(kind.gpu)), kind.gpu, kind.gpu_memory_gib)
-    more = SERVERS[server].usd_per_hour - kind.usd_per_hour
-    offer = Offer(
-        "ec2", instance, kind.usd_per_hour, 100, REGION, priced_at=PRICED_AT, source="FC²", store_usd_per_hour=more
+    return _offer(
+        InstanceType(name, kind.vcpus, kind.memory_gib, int(bool(kind.gpu)), kind.gpu, kind.gpu_memory_gib),
+        kind.usd_per_hour,
     )
-    return Deployment(offer, workers + 1, servers=1)
+
+
+def _server_offer(name: str) -> Offer:
+    kind = SERVERS[name]
+    return _offer(InstanceType(name, network_gbps=kind.mbps / 1e3), kind.usd_per_hour)
+
+
+def _offer(instance: InstanceType, usd_per_hour: float) -> Offer:
+    return Offer("ec2", instance, usd_per_hour, 100, REGION, priced_at=PRICED_AT, source="FC²")
 
 
 def throughput(name: str, server: str, batch: int, workers: int) -> float:
