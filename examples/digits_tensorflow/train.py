@@ -175,7 +175,7 @@ def resume(model: tf.keras.Model) -> tuple[float, float]:
 
 def hand_back(model: tf.keras.Model) -> None:
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    np.savez(OUTPUT / "model.npz", *[weight.numpy() for weight in model.trainable_variables])
+    model.save(OUTPUT / "model.keras")
     found = accuracy(model)
     (OUTPUT / "metrics.json").write_text(json.dumps({"test_accuracy": found}))
     print(f"test_accuracy={found:.4f}")

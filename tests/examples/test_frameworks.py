@@ -95,7 +95,10 @@ def test_jax_trains_on_two_nodes(client: Client) -> None:
 @pytest.mark.slow
 def test_tensorflow_trains_on_two_nodes(client: Client) -> None:
     needs("tensorflow", "sklearn")
-    assert_trained(client, train(client, "digits_tensorflow"))
+    view = train(client, "digits_tensorflow")
+    assert_trained(client, view)
+    ((*scores,),) = client.predict(view.record.id, [[0.0] * 64])
+    assert len(scores) == 10
 
 
 @pytest.mark.slow

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
@@ -111,6 +113,78 @@ def test_onnx_is_asked(pool: Pool, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     (tmp_path / "model.onnx").write_bytes(doubling_onnx())
     assert pool(memory_gib=2.0, request_seconds=30.0).predict("j", tmp_path, [1, 2.5]) == [2.0, 5.0]
+
+
+SLOW_START = {"memory_gib": 4.0, "request_seconds": 60.0, "start_seconds": 300.0}
+
+
+@pytest.mark.slow
+def test_keras_is_asked(pool: Pool, tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    import keras
+
+    layer = keras.layers.Dense(1)
+    network = keras.Sequential([keras.Input((2,)), layer])
+    layer.set_weights([np.array([[2.0], [3.0]]), np.array([1.0])])
+    network.save(tmp_path / "model.keras")
+    (tmp_path / "scaler.joblib").write_bytes(b"what prepares the inputs, and no model")
+    asked = pool(**SLOW_START)
+    assert asked.predict("j", tmp_path, [[1, 1], [0, 2]]) == [[6.0], [7.0]]
+    with pytest.raises(UserError, match="could not answer"):
+        asked.predict("j", tmp_path, [[1, 2, 3]])
+    assert asked.predict("j", tmp_path, [[0, 0]]) == [[1.0]]
+
+
+@pytest.mark.slow
+def test_a_saved_model_is_asked_by_the_names_of_its_inputs(pool: Pool, tmp_path: Path) -> None:
+    tensorflow = pytest.importorskip("tensorflow")
+
+    class Scaled(tensorflow.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.factor = tensorflow.Variable(3.0)
+
+        @tensorflow.function(
+            input_signature=[
+                tensorflow.TensorSpec([None], tensorflow.float32, "x"),
+                tensorflow.TensorSpec([None], tensorflow.string, "word"),
+            ]
+        )
+        def __call__(self, x: Any, word: Any) -> dict[str, Any]:
+            return {"y": self.factor * x, "said": word + "!"}
+
+    scaled = Scaled()
+    tensorflow.saved_model.save(scaled, str(tmp_path / "model"), signatures=scaled.__call__)
+    asked = pool(**SLOW_START)
+    found = asked.predict("j", tmp_path, {"x": [1, 2], "word": ["a", "ü"]})
+    assert found == {"y": [3.0, 6.0], "said": ["a!", "ü!"]}
+    with pytest.raises(UserError, match="takes inputs by name: word, x"):
+        asked.predict("j", tmp_path, [1, 2])
+
+
+@pytest.mark.slow
+def test_an_exported_keras_model_is_asked_without_names(pool: Pool, tmp_path: Path) -> None:
+    tensorflow = pytest.importorskip("tensorflow")
+    import keras
+
+    network = keras.Sequential([keras.Input((1,)), keras.layers.Rescaling(2.0)])
+    network.export(tmp_path / "with")
+    tensorflow.saved_model.save(tensorflow.Module(), str(tmp_path / "without"))
+    asked = pool(**SLOW_START)
+    assert asked.predict("with", tmp_path / "with", [[1], [4]]) == [[2.0], [8.0]]
+    with pytest.raises(UserError, match="could not load: TypeError: the SavedModel has no signature"):
+        asked.predict("without", tmp_path / "without", [1])
+
+
+def test_models_of_tensorflow_go_before_what_may_lie_beside_them(tmp_path: Path) -> None:
+    (tmp_path / "scaler.pkl").write_bytes(b"")
+    (tmp_path / "torn.keras").write_bytes(b"PK")
+    assert find_servable(tmp_path, "j").kind is Kind.SKLEARN
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "saved_model.pb").write_bytes(b"")
+    assert find_servable(tmp_path, "j").kind is Kind.SAVED_MODEL
+    with zipfile.ZipFile(tmp_path / "model.keras", "w") as archive:
+        archive.writestr("config.json", "{}")
+    assert find_servable(tmp_path, "j").kind is Kind.KERAS
 
 
 def test_weights_alone_cannot_be_asked(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ class Kind(StrEnum):
     TORCH_EXPORT = "torch.export"
     TORCHSCRIPT = "TorchScript"
     ONNX = "ONNX"
+    KERAS = "Keras"
+    SAVED_MODEL = "SavedModel"  # of TensorFlow: a folder
     SKLEARN = "scikit-learn"  # or whatever has a method predict, as joblib or pickle keep it
 
 
@@ -28,7 +30,7 @@ class Servable:
     """A file that can predict."""
 
     kind: Kind
-    path: Path
+    path: Path  # of a SavedModel, its saved_model.pb
 
 
 def find_servable(folder: Path, job_id: str) -> Servable:
@@ -40,8 +42,8 @@ def find_servable(folder: Path, job_id: str) -> Servable:
                 return Servable(kind, file)
     raise NotFoundError(
         f"The model of job {job_id} has no file that can predict.",
-        "Let the program save a predict.py with a function predict(inputs), or a file of torch.export, "
-        "TorchScript, ONNX or joblib.",
+        "Let the program save a predict.py with a function predict(inputs), a SavedModel, or a file of torch.export, "
+        "TorchScript, ONNX, Keras or joblib.",
     )
 
 
@@ -75,5 +77,7 @@ _FITS: dict[Kind, Callable[[Path], bool]] = {
     Kind.TORCH_EXPORT: _is_export,
     Kind.TORCHSCRIPT: _is_torchscript,
     Kind.ONNX: lambda file: file.suffix == ".onnx",
+    Kind.KERAS: lambda file: file.suffix == ".keras" and zipfile.is_zipfile(file),
+    Kind.SAVED_MODEL: lambda file: file.name == "saved_model.pb",
     Kind.SKLEARN: lambda file: file.suffix in (".joblib", ".pkl", ".pickle"),
 }

@@ -23,6 +23,13 @@ from mlcd.settings import PredictSettings
 TAIL_BYTES = 4000
 CHUNK_BYTES = 256 * 1024
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV")
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+)
 
 
 class ModelProcess:
@@ -136,7 +143,7 @@ class ModelProcess:
 def environment(environ: Mapping[str, str], threads: int, home: str) -> dict[str, str]:
     """The environment of a model's process: a few variables of ours, and so no password."""
     kept = {name: environ[name] for name in _PASSED_ON if name in environ}
-    counts = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+    counts = dict.fromkeys(_THREADS, str(threads))
     return {
         **kept,
         **counts,
