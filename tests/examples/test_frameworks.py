@@ -23,6 +23,7 @@ NAMES = {
     "digits_jax": "jax",
     "digits_mxnet": "mxnet",
     "digits_ps": "torch",
+    "digits_spark": "spark",
     "digits_tensorflow": "tensorflow",
 }
 PLATFORMS = {"digits_ps": "pytorch"}

@@ -11,6 +11,7 @@ from mlcd.platforms.command import CommandPlatform
 from mlcd.platforms.jax import JaxPlatform
 from mlcd.platforms.mxnet import MXNetPlatform
 from mlcd.platforms.pytorch import PyTorchPlatform
+from mlcd.platforms.spark import SparkPlatform
 from mlcd.platforms.tensorflow import TensorFlowPlatform
 from mlcd.testing import PlatformContract
 
@@ -29,6 +30,12 @@ class TestMXNet(PlatformContract):
 
 class TestPyTorch(PlatformContract):
     platform = PyTorchPlatform
+
+
+class TestSpark(PlatformContract):
+    platform = SparkPlatform
+    program_everywhere = False
+    starts_here = False  # it waits for a master, which needs Java
 
 
 class TestTensorFlow(PlatformContract):
@@ -50,6 +57,14 @@ class Forgetful(CommandPlatform):
         return (Process(task.run),)
 
 
+class Idle(CommandPlatform):
+    """Starts something else than the program on all nodes but the first, as work that is waited for."""
+
+    def processes(self, task: Task, deployment: Deployment, node: Node) -> tuple[Process, ...]:
+        (process,) = super().processes(task, deployment, node)
+        return (process if node.rank == 0 else replace(process, command="sleep infinity"),)
+
+
 def contract_of(tested: type[CommandPlatform]) -> PlatformContract:
     contract = PlatformContract()
     contract.platform = tested
@@ -67,3 +82,10 @@ def test_a_program_that_does_not_know_its_task_is_noticed() -> None:
         contract.test_every_process_knows_its_task_and_its_work()
     with pytest.raises(AssertionError):
         contract.test_what_it_starts_runs()
+
+
+def test_work_that_is_not_the_program_is_noticed() -> None:
+    with pytest.raises(AssertionError):
+        contract_of(Idle).test_what_is_not_the_users_command_serves_it()
+    with pytest.raises(AssertionError):
+        contract_of(Idle).test_every_node_starts_the_users_command()

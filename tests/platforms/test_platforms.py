@@ -1,4 +1,6 @@
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -6,11 +8,12 @@ from mlcd import registry
 from mlcd.core.job import Direction, Target, Topology
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.task import Task, TaskKind
-from mlcd.platforms.base import Node, Platform
+from mlcd.platforms.base import Node, Platform, Process
 from mlcd.platforms.command import CommandPlatform
 from mlcd.platforms.jax import JaxPlatform
 from mlcd.platforms.mxnet import MXNetPlatform
 from mlcd.platforms.pytorch import PyTorchPlatform, has_launcher
+from mlcd.platforms.spark import SparkPlatform
 from mlcd.platforms.tensorflow import TensorFlowPlatform
 
 
@@ -35,6 +38,7 @@ def node(rank: int = 0, nodes: int = 1, gpus: int = 0, cores: int = 4, address: 
         ("jax", JaxPlatform),
         ("mxnet", MXNetPlatform),
         ("pytorch", PyTorchPlatform),
+        ("spark", SparkPlatform),
         ("tensorflow", TensorFlowPlatform),
     ],
 )
@@ -247,3 +251,52 @@ def test_mxnet_without_servers_of_their_own_serves_beside_each_worker() -> None:
 def test_a_program_that_is_given_its_place_by_its_command_is_known(run: str, given: bool) -> None:
     env = PyTorchPlatform().processes(task(run), deployment(2), node(nodes=2))[0].env
     assert ("MLCD_PLACE_GIVEN" in env) is given
+
+
+def spark_on(nodes: int, memory_gib: float = 8.0, run: str = "python train.py", **more: object) -> list[list[Process]]:
+    instance = InstanceType("4c", vcpus=4, memory_gib=memory_gib)
+    asked = Deployment(Offer("local", instance, 0.1, 8), nodes)
+    return [list(SparkPlatform().processes(task(run, **more), asked, node(rank, nodes))) for rank in range(nodes)]
+
+
+def test_sparks_program_is_the_driver_of_a_cluster_of_all_nodes() -> None:
+    first, second = spark_on(2)
+    driver, master, worker = first
+    (other,) = second
+    assert [process.serves for process in (driver, master, worker, other)] == [False, True, True, True]
+    assert driver.command.endswith("\npython train.py")
+    assert master.command.endswith("exec spark-class org.apache.spark.deploy.master.Master")
+    assert worker.command == other.command
+    assert {process.env["MASTER"] for process in (driver, master, worker, other)} == {"spark://10.0.0.1:29500"}
+    names = ("SPARK_LOCAL_IP", "SPARK_WORKER_PORT", "SPARK_WORKER_CORES", "SPARK_WORKER_MEMORY")
+    assert [other.env[name] for name in names] == ["10.0.0.2", "29502", "4", "8192m"]
+    assert "-Dspark.cores.max=8" in driver.env["SPARK_SUBMIT_OPTS"]
+    assert (driver.env["SPARK_EXECUTOR_MEMORY"], driver.env["SPARK_DRIVER_MEMORY"]) == ("4096m", "1638m")
+
+
+def test_spark_gets_as_little_memory_as_it_takes_or_as_the_job_says() -> None:
+    assert spark_on(1, memory_gib=0.5)[0][0].env["SPARK_DRIVER_MEMORY"] == "512m"
+    assert "SPARK_EXECUTOR_MEMORY" not in spark_on(1, memory_gib=0.0)[0][0].env
+    assert "SPARK_EXECUTOR_MEMORY" not in spark_on(1, envs={"SPARK_EXECUTOR_MEMORY": "1g"})[0][0].env
+
+
+def test_a_program_is_told_the_size_of_its_data_set_where_the_job_tells_it() -> None:
+    assert spark_on(1, samples_per_epoch=1437.0)[0][0].env["MLCD_EPOCH_SAMPLES"] == "1437"
+    assert "MLCD_EPOCH_SAMPLES" not in spark_on(1)[0][0].env
+
+
+def test_a_node_without_spark_or_java_says_what_to_install(tmp_path: Path) -> None:
+    ((driver, *_),) = spark_on(1)
+    (tmp_path / "spark-class").write_text("#!/bin/sh\n")
+    (tmp_path / "spark-class").chmod(0o755)
+    for path, missing in (("/nowhere", "spark-class"), (str(tmp_path), "java")):
+        done = subprocess.run(
+            ["/bin/bash", "-c", driver.command],
+            env={**driver.env, "PATH": path, "MLCD_WORKDIR": "/nowhere"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 127
+        assert f"platform spark: there is no {missing} here; add '" in done.stderr

@@ -83,3 +83,23 @@ def test_outside_mlcd_the_bundle_does_nothing(tmp_path: Path) -> None:
 def test_a_program_without_torch_loads_no_part_of_mlcd(tmp_path: Path) -> None:
     program = "import json, sys; print(any(name.startswith('mlcd') for name in sys.modules))"
     assert finish(start(program, tmp_path)) == "False\n"
+
+
+def test_what_is_imported_from_a_zip_file_is_hooked_alone(tmp_path: Path) -> None:
+    """As `spark-submit` hands PySpark to a driver."""
+    modules = {
+        "pyspark/__init__.py": "",
+        "pyspark/ml/__init__.py": "",
+        "pyspark/ml/base.py": "class Estimator:\n    def fit(self): return 'fitted'",
+        "pyspark/ml/other.py": "",
+    }
+    with zipfile.ZipFile(tmp_path / "pyspark.zip", "w") as packed:
+        for name, text in modules.items():
+            packed.writestr(name, text)
+    program = f"""
+    import sys
+    sys.path.insert(0, {str(tmp_path / "pyspark.zip")!r})
+    import pyspark.ml.base, pyspark.ml.other
+    print(hasattr(pyspark.ml.base.Estimator.fit, "__wrapped__"))
+    """
+    assert finish(start(program, tmp_path)) == "True\n"

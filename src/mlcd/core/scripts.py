@@ -13,15 +13,15 @@ from typing import Any
 from mlcd import registry
 from mlcd.core.job import Job
 
-_RUNNERS = frozenset({"python", "python3", "torchrun", "accelerate", "deepspeed", "bash", "sh"})
+_RUNNERS = frozenset({"python", "python3", "torchrun", "accelerate", "deepspeed", "spark-submit", "bash", "sh"})
 _SCRIPT = re.compile(r"[\w./-]+\.(?:py|sh)")
 _EXPANDED = re.compile(r"[$`]")  # only the shell knows what stands there: it may be the script
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
 _SETS_PATH = re.compile(r"(?<![\w${-])PYTHONPATH=(?!\S*\$\{?PYTHONPATH)")
 _LARGEST_SCRIPT = 1_000_000  # bytes
-# Of several platforms that fit a script, outside ones go first, since they build on these; then in this order, since torch
-# programs may import the others' tools.
-_LAST = ("pytorch", "tensorflow", "jax", "mxnet", "command")
+# Of several platforms that fit a script, outside ones go first, since they build on these; then in this order: a driver of
+# Spark may train with torch in its executors, and torch programs may import the others' tools.
+_LAST = ("spark", "pytorch", "tensorflow", "jax", "mxnet", "command")
 _PYTHON_SCRIPT = re.compile(r"(?:^|[\s'\"=])([\w./-]+\.py)\b")
 _MODULE = re.compile(r"\s-m\s+([\w.]+)")
 _OTHER_PROGRAMS = frozenset({"-c", "-m"})  # of the interpreter: what it runs is no file, or one elsewhere

@@ -47,8 +47,8 @@ def node_environment(task: Task, deployment: Deployment, node: Node, processes: 
         "MASTER_ADDR": node.addresses[0],
         "MASTER_PORT": str(node.port),
         "CUDA_VISIBLE_DEVICES": ",".join(node.gpus),  # none rented: none seen
-        **_unless_chosen(task, dict.fromkeys(_THREADS, str(max(1, node.cores // processes)))),
-        **_unless_chosen(task, loopback_interface(node)),
+        **unless_chosen(task, dict.fromkeys(_THREADS, str(max(1, node.cores // processes)))),
+        **unless_chosen(task, loopback_interface(node)),
     }
 
 
@@ -80,6 +80,7 @@ def roles(deployment: Deployment, node: Node, processes: int) -> dict[str, str]:
 
 def contract(task: Task) -> dict[str, str]:
     """What mlcd.worker wants to know of the task, whatever the cloud."""
+    epoch = {"MLCD_EPOCH_SAMPLES": f"{task.samples_per_epoch:.0f}"} if task.samples_per_epoch > 0 else {}
     target = {"MLCD_TARGET": json.dumps(to_data(task.until))} if task.until is not None else {}
     # With a pattern it is the log that counts, and not the worker.
     watched = task.checkpoint_path and not task.progress.pattern
@@ -94,6 +95,7 @@ def contract(task: Task) -> dict[str, str]:
         "MLCD_WORK_SAMPLES": str(total),
         "MLCD_SAMPLES_BEFORE": f"{task.samples_before:.0f}",
         "MLCD_CHECKPOINT_KEEP": str(task.checkpoint_keep),
+        **epoch,
         **saves,
         **target,
     }
@@ -145,6 +147,6 @@ def _is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
-def _unless_chosen(task: Task, variables: dict[str, str]) -> dict[str, str]:
+def unless_chosen(task: Task, variables: dict[str, str]) -> dict[str, str]:
     """Those that the user has not set in the job."""
     return {name: value for name, value in variables.items() if name not in task.envs}

@@ -43,6 +43,9 @@ class PlatformContract:
 
     platform: type[Platform]  # as it is registered: called without arguments
     starts_here = True  # False: its command needs a launcher that is not installed where the tests run
+    program_everywhere = (
+        True  # False: the first node alone runs the program, the others serve it with what the platform starts
+    )
 
     # ------------------------------------------------------------------------------------------------ hooks
 
@@ -93,7 +96,12 @@ class PlatformContract:
     def test_every_node_starts_the_users_command(self) -> None:
         for started in self.started():
             assert all(started.processes)
-            assert all(self.task().run in process.command for process in started.everything)
+            users = started.everything if self.program_everywhere else started.processes[0][:1]
+            assert all(self.task().run in process.command for process in users)
+
+    def test_what_is_not_the_users_command_serves_it(self) -> None:
+        for started in self.started():
+            assert all(self.task().run in process.command or process.serves for process in started.everything)
 
     def test_the_same_task_starts_the_same_processes(self) -> None:
         assert list(self.started()) == list(self.started())
@@ -104,7 +112,7 @@ class PlatformContract:
 
     def test_without_parameter_servers_every_node_trains(self) -> None:
         for started in self.started():
-            if not started.deployment.servers:
+            if not started.deployment.servers and self.program_everywhere:
                 assert all(any(not each.serves for each in processes) for processes in started.processes)
 
     def test_with_parameter_servers_the_last_nodes_only_serve(self) -> None:

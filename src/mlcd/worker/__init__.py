@@ -32,6 +32,7 @@ What a cloud and a platform set:
     MLCD_NOISE                   1: measure the gradient noise (see mlcd.worker.noise); default 0
     MLCD_NOISE_SCALE             in samples, as earlier attempts measured it, for adascale
     MLCD_WORK_SAMPLES            of the whole job, over all ranks and attempts; absent or 0: until the program ends
+    MLCD_EPOCH_SAMPLES           of the data set, where the job tells its size
     MLCD_SAMPLES_BEFORE          done by earlier attempts
     MLCD_TARGET                  {"metric": "val_acc", "value": 0.97, "direction": "up"}
     RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR, MASTER_PORT as torchrun sets them

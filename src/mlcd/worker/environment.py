@@ -47,6 +47,7 @@ class Environment:
     lr_scale: float = 0.0  # 0: not given
     noise: bool = False  # whether to measure the gradient noise
     noise_scale: float = 0.0  # samples, as measured before; 0: not known
+    epoch_samples: float = 0.0  # of the data set; 0: not known
     work_samples: float = 0.0
     samples_before: float = 0.0
     target: Target | None = None
@@ -78,6 +79,7 @@ def read_environment(environ: Mapping[str, str] | None = None) -> Environment:
         lr_scale=_number(env, "MLCD_LR_SCALE"),
         noise=_number(env, "MLCD_NOISE") > 0,
         noise_scale=_number(env, "MLCD_NOISE_SCALE"),
+        epoch_samples=_number(env, "MLCD_EPOCH_SAMPLES"),
         work_samples=_number(env, "MLCD_WORK_SAMPLES"),
         samples_before=_number(env, "MLCD_SAMPLES_BEFORE"),
         target=_target(env.get("MLCD_TARGET", "")),

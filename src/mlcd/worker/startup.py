@@ -1,7 +1,7 @@
-"""Copied as sitecustomize.py to where PYTHONPATH finds it: watches for torch, and lets `import mlcd` work.
+"""Copied as sitecustomize.py to where PYTHONPATH finds it: watches for torch and Spark, and lets `import mlcd` work.
 
 Python runs it at the start of every program of the job, so it does next to nothing: it imports no part of mlcd before the
-program imports torch, and then runs the sitecustomize that it hides, if there is one.
+program imports one of these, and then runs the sitecustomize that it hides, if there is one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # pathlib would cost every program 5 ms
 _ABSTRACT = str(sys.modules["_collections_abc"].__file__)
 _HOOKS = {
-    "torch.optim.optimizer": "hook_optimizers",
-    "torch.utils.data.dataloader": "hook_loaders",
-    "torch.serialization": "hook_saving",
-    "torch.distributed.distributed_c10d": "hook_process_groups",
+    "torch.optim.optimizer": "mlcd.worker.pytorch.hooks:hook_optimizers",
+    "torch.utils.data.dataloader": "mlcd.worker.pytorch.hooks:hook_loaders",
+    "torch.serialization": "mlcd.worker.pytorch.hooks:hook_saving",
+    "torch.distributed.distributed_c10d": "mlcd.sync.pytorch.hook:hook_process_groups",
+    "pyspark.ml.base": "mlcd.worker.spark:hook_estimators",
 }
 
 
@@ -52,33 +53,36 @@ class _Watcher:
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            _hook_after_import(spec.loader, _HOOKS[name])
+            _hook_after_import(spec.loader, name)
         return spec
 
 
-def _hook_after_import(loader: Any, hook: str) -> None:
+def _hook_after_import(loader: Any, name: str) -> None:
     execute = loader.exec_module
 
     def execute_and_hook(module: Any) -> None:
         execute(module)
-        _hook(module, hook)
+        if module.__name__ == name:  # modules of one zip file share their loader
+            _hook(module, _HOOKS[name])
 
     loader.exec_module = execute_and_hook
 
 
+def _exchanges(hook: str) -> bool:
+    return hook.startswith("mlcd.sync.")
+
+
 def _wanted(hook: str) -> bool:
-    return bool(os.environ.get("MLCD_SYNC_URL" if hook == "hook_process_groups" else "MLCD_PROGRESS_DIR"))
+    return bool(os.environ.get("MLCD_SYNC_URL" if _exchanges(hook) else "MLCD_PROGRESS_DIR"))
 
 
 def _hook(module: Any, hook: str) -> None:
-    if hook == "hook_process_groups":  # not guarded: without it the workers would wait for each other for ever
-        importlib.import_module("mlcd.sync.pytorch.hook").hook_process_groups(module)
-        return
+    where, _, name = hook.partition(":")
     try:
-        from mlcd.worker.pytorch import hooks
-
-        getattr(hooks, hook)(module)
-    except Exception as error:  # the program goes on uncounted, whatever its torch or its mlcd is
+        getattr(importlib.import_module(where), name)(module)
+    except Exception as error:  # the program goes on uncounted, whatever its framework or its mlcd is
+        if _exchanges(hook):
+            raise  # without it the workers would wait for each other for ever
         sys.stderr.write(f"mlcd: steps are not counted: {error!r}\n")
 
 
