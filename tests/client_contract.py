@@ -66,11 +66,11 @@ class ClientContract:
         return {
             "name": "small",
             "workdir": str(code),
-            "setup": "cat data/rows.txt && ls && echo $WORD $KEY",
+            "setup": "cat data/rows.txt && ls . library && echo $WORD $KEY",
             "run": "python train.py",
             "envs": {"WORD": "hello"},
             "secrets": ["KEY"],
-            "file_mounts": {"data/rows.txt": str(tmp_path / "data.txt")},
+            "file_mounts": {"data/rows.txt": str(tmp_path / "data.txt"), "library": "builtin:python-library"},
             "work": {"samples": 500},
             "goal": "fastest",
             "search": "exhaustive",
@@ -96,6 +96,7 @@ class ClientContract:
         assert views[-1].spent.usd == pytest.approx(sum(item.usd for item in views[-1].bill))
         log = list(client.logs(job_id, task=views[-1].run.attempts[0].task_id))
         assert "mounted" in log
+        assert "validation.txt" in log
         assert "hello <KEY>" in log
         assert "trained 500" in log
         assert not any("junk" in line or "__pycache__" in line for line in log)

@@ -140,6 +140,11 @@ class Settings:
         """One folder for each job."""
         return self.home / "jobs"
 
+    @property
+    def data_sets(self) -> Path:
+        """One folder for each built-in data set that a job has asked for."""
+        return self.home / "datasets"
+
 
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """The settings in force; unknown sections and keys of the file are refused, whichever cloud they are for."""

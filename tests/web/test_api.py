@@ -105,6 +105,17 @@ def test_mounted_files_are_uploads(me: Person, source: str) -> None:
     assert inner.status_code in (400, 404, 422)
 
 
+def test_built_in_data_sets_are_listed_and_mounted_by_their_names(me: Person, site: Site) -> None:
+    listed = {each["name"]: each for each in me.get("/about")["datasets"]}
+    assert listed["python-library"]["bytes"] > 1_000_000
+    mounts = {"text": "builtin:python-library", "more": {"source": "builtin:digits"}}
+    job_id = me.post("/jobs", {"job": {**JOB, "file_mounts": mounts}})["id"]
+    kept = site.client.store.job(job_id).job.file_mounts
+    assert kept == {"text": "builtin:python-library", "more": "builtin:digits"}
+    for wrong in ("builtin:../../etc", "builtin:", "builtin:gone", "builtin:/etc/passwd"):
+        assert me("POST", "/jobs", {"job": {**JOB, "file_mounts": {"x": wrong}}}).status_code == 422
+
+
 def test_paths_do_not_come_in_by_overrides(me: Person) -> None:
     for key in ("workdir", "file_mounts", "file_mounts.x"):
         assert me("POST", "/jobs", {"job": JOB, "overrides": {key: "/etc"}}).status_code == 422

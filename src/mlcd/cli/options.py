@@ -18,6 +18,7 @@ _CHANGES = "Changes to the job file"
 _WHERE = "Where"
 _JOB_KEYS = {  # option → key of the job file
     **{name: name for name in ("goal", "deadline", "budget", "batch_size")},
+    "data": "file_mounts.data",
     "nodes": "num_nodes",
     "search": "search.strategy",
     "max_probes": "search.max_probes",
@@ -69,6 +70,7 @@ class JobOptions:
     goal: Annotated[str | None, _option("fastest, cheapest or balanced.")] = None
     deadline: Annotated[str | None, _option("6h, or 2026-11-17T12:00+01:00.")] = None
     budget: Annotated[str | None, _option("Total in US dollars.")] = None
+    data: Annotated[str | None, _option("What the program finds in data/: builtin:digits, a path or s3://….")] = None
     nodes: Annotated[str | None, _option("4, or 1..8.")] = None
     batch_size: Annotated[str | None, _option("64, or 64..1024.")] = None
     search: Annotated[str | None, _option("The strategy: heterbo, random, …")] = None

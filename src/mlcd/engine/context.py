@@ -15,6 +15,7 @@ from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.study import Ledger
 from mlcd.core.task import Handle, Task, TaskKind, TaskStatus
 from mlcd.engine.buckets import with_fetches
+from mlcd.engine.datasets import with_data_sets
 from mlcd.engine.secrets import redact
 from mlcd.errors import InvalidJobError
 from mlcd.settings import Settings
@@ -90,7 +91,7 @@ class JobContext:
             return record.handle
         secrets = self.secrets
         if not isinstance(self.cloud, Recorded):
-            task, secrets = with_fetches(task, secrets)
+            task, secrets = with_fetches(with_data_sets(task, self.settings.data_sets), secrets)
         handle = self.cloud.launch(task, record.deployment, secrets)
         self.store.set_handle(record.id, handle)
         return handle

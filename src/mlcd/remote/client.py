@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.client import ClientProtocol
+from mlcd.core.datasets import BUILTIN
 from mlcd.core.jobfile import LoadedJob, job_to_dict
 from mlcd.core.listing import JobLine, Lesson, LogPage, Page
 from mlcd.core.machines import Offer
@@ -58,7 +59,7 @@ class RemoteClient(ClientProtocol):
         job = job_to_dict(loaded.job)
         workdir, mounts = job.pop("workdir", ""), job.pop("file_mounts", {})
         job["file_mounts"] = {
-            where: path if path.startswith("s3://") else upload_path(self.connection, Path(path))
+            where: path if path.startswith(("s3://", BUILTIN)) else upload_path(self.connection, Path(path))
             for where, path in mounts.items()
         }
         sent = self._submission(loaded, job, cloud, cloud_options)

@@ -1,6 +1,6 @@
 """A job that came over the wire. No path, variable or file of this computer is taken from it:
 
-- the program's folder is an upload, or a folder within it; mounted files are `upload:ID/path`;
+- the program's folder is an upload, or a folder within it; mounted files are `upload:ID/path` or `builtin:NAME`;
 - variables without a value come from what was sent along and from the sender's own stored secrets;
 - a replay's trace is an upload too, and where it keeps its state is ours to say.
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from mlcd.core.datasets import BUILTIN
 from mlcd.core.job import Job
 from mlcd.core.jobfile import LoadedJob
 from mlcd.core.notices import Channel
@@ -127,7 +128,7 @@ def _mounts(site: Site, who: Actor, mounts: Any) -> dict[str, Any]:
 
 def _mount(site: Site, who: Actor, what: Any) -> Any:
     source = what.get("source") if isinstance(what, dict) else what
-    if isinstance(source, str) and "://" not in source:
+    if isinstance(source, str) and "://" not in source and not source.startswith(BUILTIN):
         return str(upload_path(site, who, source))
     if isinstance(source, str) and source.startswith("s3://") and site.serve.accounts and not who.is_admin:
         raise UserError(

@@ -82,6 +82,11 @@ from job_texts import complaint, with_run
         ("workdir: ~no-such-user-here/x", "names no home folder"),
         ("file_mounts: {/a: ./gone}", "file_mounts./a: there is nothing at"),
         ("file_mounts: {a: 's3://'}", "is not of the form s3://bucket/path"),
+        (
+            "file_mounts: {a: 'builtin:digit'}",
+            "file_mounts.a: no built-in data set is called 'digit'. Did you mean 'digits'?",
+        ),
+        ("file_mounts: {a: 'builtin:'}", "There are: digits, iris,"),
         ("envs: {A: null}", "envs.A: it has no value"),
         ("envs: {'A-B': 1}", "envs.A-B: 'A-B' cannot be the name of an environment variable"),
         ("resources: {cpus: lots}", "resources.cpus: 'lots' is not a number of CPUs"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mlcd.core.datasets import data_sets
 from mlcd.core.run import JobState
 from small_jobs import PROGRAM
 from web.issuers import Issuer
@@ -227,7 +228,7 @@ def test_a_package_is_started_by_its_name(open_server: Server, open_page: OpenPa
     page.check("[name=data][value=upload]")
     page.click("[data-check]")
     _expect(_error(page, "data")).to_contain_text("no file is chosen")
-    page.check("[name=data][value=builtin]")
+    page.check("[name=data][value=program]")
     page.check("[name=how][value=hand]")
     page.click("[data-check]")
     _expect(_error(page, "resources")).to_contain_text("no instance type is chosen")
@@ -242,6 +243,36 @@ def test_an_example_fills_the_steps_at_one_click(open_server: Server, open_page:
     _expect(page.locator("[data-uploaded]")).to_contain_text("digits.tar")
     page.click("[data-check]")
     _expect(page.locator("[data-checked] tbody tr")).not_to_have_count(0)
+
+
+def test_a_built_in_data_set_is_chosen_and_found_by_the_program(
+    open_server: Server, open_page: OpenPage, tmp_path: Path
+) -> None:
+    page = open_page(f"{open_server.url}/new")
+    reads = "import os\nprint('library', os.path.getsize('data/train.txt') > 100_000)"
+    _fill(page, _packed(tmp_path, {"train.py": f"{reads}\n{textwrap.dedent(PROGRAM)}"}), samples=200)
+    page.check("[name=data][value=builtin]")
+    assert page.locator("[name=dataset] option").count() == len([each for each in data_sets() if each.is_here])
+    library = page.locator("[name=dataset] option[value='builtin:python-library']")
+    assert re.search(r"own library.*\d+ modules \([\d.]+ MB\)", library.inner_text())
+    page.select_option("[name=dataset]", "builtin:python-library")
+    page.check("[name=confirm]")
+    page.click("[data-start]")
+    page.wait_for_url("**/jobs/small-*")
+    _expect(_state(page)).to_have_text("succeeded")
+    _expect(page.locator("[data-log]")).to_contain_text("library True")
+
+
+def test_a_job_file_with_a_built_in_data_set_fills_the_step(
+    open_server: Server, open_page: OpenPage, tmp_path: Path
+) -> None:
+    (tmp_path / "job.yaml").write_text("run: python x.py\nfile_mounts: {text: 'builtin:python-library'}\n")
+    page = open_page(f"{open_server.url}/new")
+    page.set_input_files("[data-jobfile]", tmp_path / "job.yaml")
+    _expect(page.locator("[name=dataset]")).to_have_value("builtin:python-library")
+    _expect(page.locator("[name=data_path]")).to_have_value("text")
+    assert page.locator("[name=data][value=builtin]").is_checked()
+    _expect(page.locator("[name=more]")).to_have_value("")
 
 
 def test_a_folder_is_sent_without_what_no_program_needs(

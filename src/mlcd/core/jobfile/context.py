@@ -12,6 +12,7 @@ from typing import Any
 
 import mlcd.core.jobfile.events as events
 import mlcd.core.jobfile.values as read
+from mlcd.core.datasets import BUILTIN, data_set
 from mlcd.core.notices import Recipient
 
 _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
@@ -73,7 +74,7 @@ def recipients(value: Any, context: Context) -> tuple[Recipient, ...]:
 
 
 def mounts(value: Any, context: Context) -> dict[str, str]:
-    """Where → absolute path here, or s3://bucket/path; other buckets are left out with a notice."""
+    """Where → absolute path here, builtin:name or s3://bucket/path; other buckets are left out with a notice."""
     if not isinstance(value, dict):
         raise ValueError(f"{read.shown(value)} is not a mapping of paths")
     found = read.each_entry(value, lambda where, what: _mount(where, what, context))
@@ -92,6 +93,8 @@ def _mount(where: str, what: Any, context: Context) -> str | None:
             "s3:// with 'mode: COPY' is fetched, others fetch in 'setup'."
         )
         return None
+    if source.startswith(BUILTIN):
+        return BUILTIN + data_set(context.filled(source.removeprefix(BUILTIN))).name
     path = context.path(read.filled_text(source))
     if not _on_disk(path):
         raise ValueError(f"there is nothing at {path}")

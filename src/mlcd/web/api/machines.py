@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from mlcd import __version__, registry
+from mlcd.core.datasets import DataSet, data_sets
 from mlcd.core.machines import Offer
 from mlcd.core.view import IncompleteSweepError, Stray, SweepProblem
 from mlcd.web.api.common import gives, list_of
@@ -45,6 +46,9 @@ class About(BaseModel):
     clouds: list[str]
     strategies: list[str]
     platforms: list[str]
+    datasets: list[DataSet] = Field(
+        description="Built-in ones that are installed: `file_mounts: {data: builtin:NAME}`."
+    )
     upload_bytes: int
 
 
@@ -111,6 +115,7 @@ def about(site: SiteOf, actor: SignedIn) -> Response:
             "clouds": clouds_of(site, actor),
             "strategies": registry.names("searchers"),
             "platforms": registry.names("platforms"),
+            "datasets": [each for each in data_sets() if each.is_here],
             "upload_bytes": site.serve.upload_bytes,
         }
     )

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from mlcd import registry
+from mlcd.core.datasets import BUILTIN, data_sets
 from mlcd.core.goal import Aim
 from mlcd.core.job import SearchSettings
 from mlcd.core.machines import Offer
@@ -65,6 +66,8 @@ def new(request: Request, site: SiteOf, who: Editor) -> Response:
         barred=_barred(site, who),
         warning=WARNING,
         examples=examples(),
+        datasets=[each for each in data_sets() if each.is_here],
+        builtin=BUILTIN,
         uploads=site.service.uploads.page(who.name, None, 20),
         secrets=list(site.service.secrets(who.name)),
         instances=sorted({offer.instance.name for offer in _offers(site, who)}),

@@ -56,6 +56,10 @@ function data(job, value, form, upload) {
     if (!upload) throw new Error("data: no file is chosen.");
     job.file_mounts = { [value("data_path") || "data"]: upload };
   }
+  if (kind === "builtin") {
+    if (!value("dataset")) throw new Error("data: no built-in data set is installed.");
+    job.file_mounts = { [value("data_path") || "data"]: value("dataset") };
+  }
   if (kind !== "url") return;
   if (!value("data_url")) throw new Error("data: there is no address.");
   job.envs = { ...job.envs, [value("data_env") || "DATA_URL"]: value("data_url") };
@@ -114,9 +118,20 @@ export function fill(form, job) {
   set("strategy", take(rest.search, "strategy"));
   set("max_probes", take(rest.search, "max_probes"));
   set("checkpoint", take(rest.checkpoint, "path"));
+  builtinData(form, rest);
   nodes(rest, set);
   delete rest.workdir;
   return clean(rest);
+}
+
+function builtinData(form, rest) {
+  const [[path, source] = [], ...others] = Object.entries(rest.file_mounts ?? {});
+  const known = [...form.elements.dataset.options].some((option) => option.value === source);
+  if (!known || others.length) return;
+  form.elements.data.value = "builtin";
+  form.elements.dataset.value = source;
+  form.elements.data_path.value = path;
+  delete rest.file_mounts;
 }
 
 function nodes(rest, set) {

@@ -14,7 +14,7 @@ let pending = Promise.resolve();
 // What is shown depends on what was chosen.
 function arrange() {
   for (const [name, key] of [["source", "source"], ["data", "data"], ["how", "how"]]) {
-    for (const piece of form.querySelectorAll(`[data-${key}]`)) piece.hidden = piece.dataset[key] !== field(name).value;
+    for (const piece of form.querySelectorAll(`[data-${key}]`)) piece.hidden = !piece.dataset[key].split(" ").includes(field(name).value);
   }
   form.querySelector("[data-epochs]").hidden = field("work_kind").value !== "epochs";
   form.querySelector("[data-hourly]").hidden = field("how").value === "hand";
