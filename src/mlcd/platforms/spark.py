@@ -19,8 +19,8 @@ from mlcd.platforms.environment import batch_sizes, node_environment, unless_cho
 LEAST_MIB = 512  # Spark refuses a smaller heap for driver and executors
 # Of a node's memory; the rest is for Python, the daemons and what a heap does not hold.
 _EXECUTOR_SHARE, _DRIVER_SHARE = 0.5, 0.2
-# Master and worker only look after others: they begin in half the time so, and keep less memory.
-_DAEMON_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Master and worker only look after others: they begin in half the time so, and keep less memory. Nobody else shall hand in programs.
+_DAEMON_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.master.rest.enabled=false"
 _WORKERS_SECONDS = 120  # for all workers to register; then those that have will do
 
 _NEEDS = """

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from clouds.local.tools import Computer, log_of
-from mlcd.core.task import Task, TaskFolder, TaskState
+from mlcd.core.task import EndCause, Task, TaskFolder, TaskState
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "digits_spark"
 EPOCH = 2 * 1437  # samples of the example with two copies of each image
@@ -112,7 +112,10 @@ def test_a_worker_that_is_lost_ends_the_task_and_all_that_it_started(computer: C
     workers = [pid for pid in computer.processes(handle) if b"deploy.worker.Worker" in command_of(pid)]
     os.kill(workers[0], signal.SIGKILL)
     status = computer.wait(handle, seconds=PATIENCE_SECONDS)
-    assert status.state is TaskState.FAILED
+    assert (status.state, status.cause) == (
+        TaskState.LOST,
+        EndCause.NODE_LOST,
+    )  # as by the kernel: another attempt begins
     assert computer.processes(handle) == []
 
 

@@ -57,8 +57,8 @@ function data(job, value, form, upload) {
     job.file_mounts = { [value("data_path") || "data"]: upload };
   }
   if (kind === "builtin") {
-    if (!value("dataset")) throw new Error("data: no built-in data set is installed.");
-    job.file_mounts = { [value("data_path") || "data"]: value("dataset") };
+    if (!value("builtin")) throw new Error("data: no built-in data set is installed.");
+    job.file_mounts = { [value("data_path") || "data"]: value("builtin") };
   }
   if (kind !== "url") return;
   if (!value("data_url")) throw new Error("data: there is no address.");
@@ -126,10 +126,10 @@ export function fill(form, job) {
 
 function builtinData(form, rest) {
   const [[path, source] = [], ...others] = Object.entries(rest.file_mounts ?? {});
-  const known = [...form.elements.dataset.options].some((option) => option.value === source);
+  const known = [...form.elements.builtin.options].some((option) => option.value === source);
   if (!known || others.length) return;
   form.elements.data.value = "builtin";
-  form.elements.dataset.value = source;
+  form.elements.builtin.value = source;
   form.elements.data_path.value = path;
   delete rest.file_mounts;
 }
