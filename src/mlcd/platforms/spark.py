@@ -83,6 +83,7 @@ def _sizes(deployment: Deployment, node: Node) -> dict[str, str]:
         "spark.scheduler.minRegisteredResourcesRatio": 1.0,
         "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{_WORKERS_SECONDS}s",
         "spark.ui.showConsoleProgress": "false",  # a bar that is drawn over and over
+        "spark.log.level": "WARN",  # of the driver, as `python` has it without us: a log is for what the program says
     }
     return {
         "SPARK_WORKER_CORES": str(node.cores),
