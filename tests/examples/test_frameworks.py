@@ -16,11 +16,14 @@ from mlcd.core.jobfile import load_job
 from mlcd.core.run import JobState
 from mlcd.core.view import JobView
 from mlcd.errors import InvalidJobError
+from mlcd.reporting.training_figures import training_figures
 from mlcd.settings import Settings
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+MXNET = EXAMPLES.parent / ".venv-mxnet"  # ./check makes it: MXNet wants a NumPy of its own time
 NAMES = {
     "digits_jax": "jax",
+    "digits_keras": "tensorflow",
     "digits_mxnet": "mxnet",
     "digits_ps": "torch",
     "digits_spark": "spark",
@@ -64,6 +67,13 @@ def train(client: Client, name: str, **changes: Any) -> JobView:
     job_id = client.submit(client.load(keys))
     client.confirm(job_id)
     return client.drive(job_id)
+
+
+def with_mxnet() -> str:
+    """The command in the environment that has MXNet, and no mlcd: the worker comes along."""
+    if not (MXNET / "installed").exists():
+        pytest.skip(f"{MXNET} is not there: ./check makes it")
+    return f"{MXNET / 'bin' / 'python'} train.py"
 
 
 def assert_trained(client: Client, view: JobView) -> None:
@@ -122,14 +132,40 @@ def test_a_parameter_server_may_be_smaller_than_its_worker(client: Client, name:
 
 @pytest.mark.slow
 def test_mxnet_trains_with_a_parameter_server(client: Client) -> None:
-    needs("mxnet", "sklearn")
-    assert_trained(client, train(client, "digits_mxnet", topology="ps", num_nodes=3))
+    assert_trained(client, train(client, "digits_mxnet", run=with_mxnet(), topology="ps", num_nodes=3))
 
 
 @pytest.mark.slow
 def test_mxnet_trains_with_a_server_beside_each_worker(client: Client) -> None:
-    needs("mxnet", "sklearn")
-    assert_trained(client, train(client, "digits_mxnet"))
+    assert_trained(client, train(client, "digits_mxnet", run=with_mxnet()))
+
+
+@pytest.mark.slow
+def test_keras_is_counted_charted_and_ended_without_a_change_of_the_script(client: Client) -> None:
+    """One probe for each of two batch sizes, then a training that ends at its target."""
+    needs("tensorflow", "sklearn")
+    until = {"metric": "loss", "value": 0.05}
+    view = train(
+        client,
+        "digits_keras",
+        num_nodes=1,
+        batch_size=[64, 128],
+        work={"epochs": 400, "dataset_size": 1437, "until": until},
+        search={"strategy": "exhaustive"},
+        checkpoint={"path": "state"},
+        outputs=["model.keras"],
+        envs={"TF_CPP_MIN_LOG_LEVEL": "3", "EPOCHS": "400"},
+    )
+    logs = "\n".join(client.logs(view.record.id))
+    assert view.record.state is JobState.SUCCEEDED, f"{view.record.error}\n{logs}"
+    assert view.run.attempts[-1].why == "loss reached its target"
+    assert 1437 <= view.run.samples < 400 * 1437
+    assert {trial.deployment.batch_size for trial in view.trials if trial.measurement} == {64, 128}
+    assert (Path(view.model) / "model.keras").exists()
+    story = client.story(view.record.id)
+    known = {point.name for point in story.metrics}
+    assert {"loss", "accuracy", "val_loss", "val_accuracy", "mlcd/grad_noise"} <= known
+    assert "loss" in [figure.title for figure in training_figures(story)]
 
 
 @pytest.mark.slow

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mlcd import registry
-from mlcd.clouds.base import Cloud, Recorded
+from mlcd.clouds.base import Cloud, Particular, Recorded
 from mlcd.core.clock import SystemClock
+from mlcd.core.counting import uncounted
 from mlcd.core.job import Job
 from mlcd.core.jobfile import LoadedJob
 from mlcd.core.records import JobRecord
@@ -61,6 +62,8 @@ def _check(settings: Settings, loaded: LoadedJob, cloud: str | None, cloud_optio
     with opened_cloud(settings, cloud or job.cloud, cloud_options) as provider:
         notices = () if isinstance(provider, Recorded) else _check_script(job)
         space = space_on(provider, job, provider.offers())
+        if isinstance(provider, Particular):
+            provider.refuse_program(job, space.deployments)
         expected = provider.expected_probe(job.probe.measuring_seconds)
         seconds = tuple(expected.seconds(deployment.nodes) for deployment in space.deployments)
     pairs = zip(space.deployments, seconds, strict=True)
@@ -168,10 +171,11 @@ def _check_names(job: Job, cloud: str | None) -> None:
 
 
 def _check_script(job: Job) -> tuple[str, ...]:
-    """Refuse a command whose script is missing; if `setup` may create it, return a notice instead."""
+    """Refuse a command whose script is missing; return notices: `setup` may create it, or nobody will see its steps."""
     script = missing_script(job)
     if script is None:
-        return ()
+        silent = uncounted(job)
+        return () if silent is None else (silent,)
     if job.setup.strip():
         return (f"run: '{script}' is not in the working directory now; `setup` has to make it.",)
     where = "in the working directory" if job.workdir else "there: the job has no `workdir`"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -11,6 +11,7 @@ from mlcd.errors import MissingExtraError, MlcdError, UserError, did_you_mean
 
 if TYPE_CHECKING:  # processes that look after tasks import a cloud's package, and start often
     from mlcd.core.clock import Clock
+    from mlcd.core.job import Job
     from mlcd.core.machines import Deployment, Offer
     from mlcd.core.study import ProbeTime
     from mlcd.core.task import Handle, Owned, Task, TaskStatus
@@ -72,6 +73,15 @@ class Recorded(Protocol):
 
     def samples_at(self, samples: float) -> Mapping[int, float]:
         """Batch size → samples to train, where `samples` are enough at the batch size that needs least."""
+        ...
+
+
+@runtime_checkable
+class Particular(Protocol):
+    """A cloud on which not every program can run."""
+
+    def refuse_program(self, job: Job, deployments: Sequence[Deployment]) -> None:
+        """Raise InvalidJobError where the job's program cannot run on one of these, as far as its files tell."""
         ...
 
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from mlcd import registry
-from mlcd.clouds.base import Cloud, Recorded
+from mlcd.clouds.base import Cloud, Particular, Recorded
 from mlcd.core.clock import Clock
+from mlcd.core.job import Job
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import EndCause, Handle, Owned, Task, TaskState, TaskStatus
@@ -62,6 +63,12 @@ class Together:
                 f"Take part in its search with `cloud: {self.name}+{name}`.",
             )
         return f"{name}:{self._clouds[name].launch(task, deployment, secrets)}"
+
+    def refuse_program(self, job: Job, deployments: Sequence[Deployment]) -> None:
+        """Have each cloud look at the program for its own deployments."""
+        for name, cloud in self._clouds.items():
+            if isinstance(cloud, Particular):
+                cloud.refuse_program(job, [one for one in deployments if one.offer.cloud == name])
 
     def status(self, handle: Handle) -> TaskStatus:
         """As its cloud knows it."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ _EXPANDED = re.compile(r"[$`]")  # only the shell knows what stands there: it ma
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
 _SETS_PATH = re.compile(r"(?<![\w${-])PYTHONPATH=(?!\S*\$\{?PYTHONPATH)")
 _LARGEST_SCRIPT = 1_000_000  # bytes
+_MOST_SCRIPTS = 2000
 # Of several platforms that fit a script, outside ones go first, since they build on these; then in this order: a driver of
 # Spark may train with torch in its executors, and torch programs may import the others' tools.
 _LAST = ("spark", "pytorch", "tensorflow", "jax", "mxnet", "command")
@@ -105,3 +107,14 @@ def _scripts(run: str, workdir: str) -> Iterable[str]:
                 yield file.read_text(errors="ignore")
         except OSError:
             continue  # a guess that cannot be read is no guess
+
+
+def python_files(workdir: str) -> Iterator[tuple[Path, str]]:
+    """The Python files below a folder, by their path in it, with their text."""
+    root = Path(workdir)
+    for file in sorted(islice(root.rglob("*.py"), _MOST_SCRIPTS)) if workdir else ():
+        try:
+            with file.open(errors="replace") as stream:
+                yield file.relative_to(root), stream.read(_LARGEST_SCRIPT)
+        except OSError:
+            continue

@@ -1,6 +1,6 @@
 """Workers that cannot reach each other train together through stores: hybrid storage and hierarchical synchronisation.
 
-It runs inside the training process on a function (NumPy needed; torch only where asked for) and follows sections 3.3 and 4.3 of the SMLT paper.
+It runs inside the training process on a function (NumPy needed; a framework only where asked for) and follows sections 3.3 and 4.3 of the SMLT paper.
 
 Gradients, through a parameter store that only lives while training does:
 
@@ -12,6 +12,8 @@ Gradients, through a parameter store that only lives while training does:
 
 A torch program needs no change: with MLCD_SYNC_URL in its environment (and the bundle of mlcd.worker in its PYTHONPATH),
 init_process_group() uses these stores whatever backend it names. See mlcd.sync.pytorch.
+
+Keras and JAX programs exchange by a line or two: mlcd.sync.keras.share(model, group), mlcd.sync.jax.average(gradients, group).
 
 What is left of stores:
 

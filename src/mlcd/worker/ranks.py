@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from mlcd.worker.environment import Environment
+from mlcd.worker.service_stores import service_store
 
 
 def distributed() -> Any:
@@ -32,9 +33,9 @@ def world_size(env: Environment) -> int:
 
 
 def shared_store() -> Any:
-    """The key-value store that all ranks of the process group share, or None."""
+    """The key-value store that all ranks share: of torch's process group, or of TensorFlow's or JAX's ranks; None: there is none."""
     if distributed() is None:
-        return None
+        return service_store()
     module = sys.modules.get("torch.distributed.distributed_c10d")
     try:
         return module._get_default_store() if module else None

@@ -1,4 +1,4 @@
-"""Copied as sitecustomize.py to where PYTHONPATH finds it: watches for torch and Spark, and lets `import mlcd` work.
+"""Copied as sitecustomize.py to where PYTHONPATH finds it: watches for torch, Keras and Spark, and lets `import mlcd` work.
 
 Python runs it at the start of every program of the job, so it does next to nothing: it imports no part of mlcd before the
 program imports one of these, and then runs the sitecustomize that it hides, if there is one.
@@ -15,11 +15,14 @@ from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # pathlib would cost every program 5 ms
 _ABSTRACT = str(sys.modules["_collections_abc"].__file__)
+# Module of the program → module and function of mlcd that hook into it.
 _HOOKS = {
     "torch.optim.optimizer": "mlcd.worker.pytorch.hooks:hook_optimizers",
     "torch.utils.data.dataloader": "mlcd.worker.pytorch.hooks:hook_loaders",
     "torch.serialization": "mlcd.worker.pytorch.hooks:hook_saving",
     "torch.distributed.distributed_c10d": "mlcd.sync.pytorch.hook:hook_process_groups",
+    "keras.src.backend.tensorflow.trainer": "mlcd.worker.keras_fit.train_function:hook_trainer",
+    "keras.src.callbacks.callback_list": "mlcd.worker.keras_fit.callbacks:hook_callbacks",
     "pyspark.ml.base": "mlcd.worker.spark:hook_estimators",
 }
 

@@ -2,7 +2,7 @@
 
 Ranks that train together must end at the same step, or one waits for the others for ever. All ranks see alike whether the
 work is done. A SIGTERM or a target may come to one of them first, so they agree through the store of their process
-group, whatever the pace of each:
+group, or of TensorFlow's or JAX's ranks, whatever the pace of each:
 
     wanted    one rank says so; every rank's thread looks for it twice a second
     heard     a rank that has seen it counts itself in, and from then on looks into the store after every step

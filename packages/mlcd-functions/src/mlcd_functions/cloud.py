@@ -8,6 +8,7 @@ from pathlib import Path
 from mlcd.clouds.tasks.cloud import RunnerCloud
 from mlcd.clouds.tasks.files import Files, write_atomically
 from mlcd.core.clock import Clock
+from mlcd.core.job import Job
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.serial import to_json
 from mlcd.core.study import ProbeTime
@@ -16,7 +17,7 @@ from mlcd.errors import NoCapacityError
 from mlcd.settings import Settings
 from mlcd_functions.files import Spec, State, TaskFiles
 from mlcd_functions.lambdas import Lambdas, Listed, function_name, too_much_memory
-from mlcd_functions.network_check import refuse_connecting_program
+from mlcd_functions.network_check import refuse_connecting_program, refuse_program
 from mlcd_functions.offers import LARGEST_MB, MOST_FUNCTIONS, Terms, make_offers, memory_of
 from mlcd_functions.prices import prices_of
 from mlcd_functions.ranks import margin_seconds, tick_seconds
@@ -54,6 +55,10 @@ class FunctionsCloud(RunnerCloud[Spec, State]):
             step_seconds=1.0,
             nodes_per_step=10,
         )
+
+    def refuse_program(self, job: Job, deployments: Sequence[Deployment]) -> None:
+        """A program whose nodes connect with each other cannot train on several functions."""
+        refuse_program(job, deployments)
 
     def launch(self, task: Task, deployment: Deployment, secrets: Mapping[str, str]) -> Handle:
         """Start a runner for the task, unless it ever had one that saw it to its end."""

@@ -1,7 +1,6 @@
 """Watches a PyTorch program that does not call mlcd: counts its steps and samples, and measures its gradient noise.
 
 hooks         installed by startup.py when the program imports torch; they count steps, batches and saves
-optimizers    which of several optimizers marks the steps
 model_size    how many parameters are trained
 noise         with MLCD_NOISE=1: decides at which steps to measure, and passes the norms to mlcd.worker.noise
 step_sample   the hooks of one measured step

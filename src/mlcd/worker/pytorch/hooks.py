@@ -22,9 +22,9 @@ from typing import Any
 import torch  # the program has begun to import it, or this module would not be asked for
 
 from mlcd.worker.batch_samples import leading_dimension
+from mlcd.worker.first_optimizer import FirstOptimizer
 from mlcd.worker.guard import guard
 from mlcd.worker.pytorch.model_size import ModelSize
-from mlcd.worker.pytorch.optimizers import FirstOptimizer
 from mlcd.worker.session import current
 
 _LEARNING_STEPS = 3

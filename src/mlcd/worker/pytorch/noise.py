@@ -16,12 +16,12 @@ from typing import Any
 import torch
 
 from mlcd.worker import ranks
+from mlcd.worker.first_optimizer import FirstOptimizer
 from mlcd.worker.guard import guard
 from mlcd.worker.noise.exchange import Exchange, RankNorms
 from mlcd.worker.noise.meter import NoiseMeter
 from mlcd.worker.noise.schedule import Schedule
 from mlcd.worker.pytorch.norms import Numbers
-from mlcd.worker.pytorch.optimizers import FirstOptimizer
 from mlcd.worker.pytorch.probes import Reading
 from mlcd.worker.pytorch.step_sample import StepSample
 from mlcd.worker.session import current

@@ -1,4 +1,4 @@
-"""Which of a program's optimizers marks its steps."""
+"""Which of a program's optimizers, or of its models that are trained by Keras, marks its steps."""
 
 from __future__ import annotations
 

@@ -1,0 +1,82 @@
+"""Ranks of TensorFlow and of JAX agree on the step after which they end, though only one of them was asked to."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mlcd.worker.service_stores import ServiceStore
+from worker.programs import finish, free_port, start, wait_for
+from worker.sessions import lines
+
+JAX = """
+import os, time
+import jax
+jax.distributed.initialize(num_processes=2, process_id=int(os.environ["RANK"]))
+from jax.experimental import multihost_utils
+import numpy as np
+
+def exchange(step):
+    multihost_utils.process_allgather(np.array([step]))
+"""
+TENSORFLOW = """
+import time
+import tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+
+@tf.function
+def add_up(step):
+    return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(step,)), axis=None)
+
+def exchange(step):
+    add_up(tf.constant(float(step)))
+"""
+LOOP = """
+import mlcd
+for step in mlcd.steps([batch] for batch in range(100_000)):
+    exchange(step[0])
+    time.sleep(0.01)
+print("ended after", step[0])
+"""
+
+
+def test_a_store_counts_and_sets_once() -> None:
+    kept: dict[str, str] = {}
+    store = ServiceStore(lambda key, value: kept.setdefault(key, value) is value, kept.get)
+    assert not store.check(["step"])
+    assert store.compare_set("step", "", "seven") == b"seven"
+    assert store.compare_set("step", "", "eight") == b"seven"
+    assert [store.add("heard", 0), store.add("heard", 1), store.add("heard", 1), store.add("heard", 0)] == [0, 1, 2, 2]
+    assert store.check(["step"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("framework", "program"), [("jax", JAX), ("tensorflow", TENSORFLOW)])
+def test_ranks_that_train_in_step_end_after_the_same_one(tmp_path: Path, framework: str, program: str) -> None:
+    if importlib.util.find_spec(framework) is None:
+        pytest.skip(f"{framework} is not installed")
+    addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    ranks = [start_rank(program + LOOP, tmp_path, rank, addresses) for rank in range(2)]
+    progress = tmp_path / "progress"
+    wait_for(lambda: (progress / "rank-0.jsonl").exists() and lines(progress)[-1]["steps"] > 5)
+    ranks[0].send_signal(signal.SIGTERM)
+    ended = [finish(rank).split("ended after")[1].split()[0] for rank in ranks]
+    assert ended[0] == ended[1]
+
+
+def start_rank(program: str, folder: Path, rank: int, addresses: list[str]) -> subprocess.Popen[str]:
+    place = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
+    return start(
+        program,
+        folder,
+        RANK=rank,
+        WORLD_SIZE=2,
+        JAX_COORDINATOR_ADDRESS=addresses[0],
+        TF_CONFIG=json.dumps(place),
+        TF_CPP_MIN_LOG_LEVEL=3,
+    )
