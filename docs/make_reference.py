@@ -22,6 +22,7 @@ from typer.models import ArgumentInfo, CommandInfo, OptionInfo, ParameterInfo
 from mlcd.cli.main import app
 from mlcd_bench.command import app as bench_app
 from mlcd_emulate.command import app as emulate_app
+from mlcd_functions.packaging.command import app as package_app
 
 PAGE = Path(__file__).parent / "reference" / "commands.md"
 HEAD = """\
@@ -82,8 +83,9 @@ def make_page() -> str:
 def all_commands() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Names and functions, those of the distributions below packages/ too."""
     yield from map(named, [*app.registered_commands, *bench_app.registered_commands])
-    for name, call in map(named, emulate_app.registered_commands):
-        yield f"emulate {name}", call
+    for group, plugin in (("emulate", emulate_app), ("package", package_app)):
+        for name, call in map(named, plugin.registered_commands):
+            yield f"{group} {name}", call
 
 
 def anchor(name: str) -> str:

@@ -37,11 +37,13 @@ def main() -> None:
     done, stop = 0, False
     metrics: dict[str, float] = {}
     with join() as group:
+        before = group.restore(weights, sampler.samples_seen)  # as others have it, if this function is new
         while sampler.epoch < EPOCHS and not stop:
             for share in shares(sampler):
                 loss, stop = step(group, weights, (train[0][share], train[1][share]))
                 done += len(share)
                 mlcd.report(step=done // SHARE, samples=done, loss=loss)
+                group.keep(weights, before + done * RANKS)
                 if stop:
                     break
             metrics = {"loss": loss, "test_accuracy": accuracy(weights, test)}

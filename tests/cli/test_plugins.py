@@ -71,7 +71,7 @@ def test_a_command_that_is_not_installed_says_how_to_install_it(
     for arguments in ([], ["--help"], ["up", "--json"]):
         done = mlcd(name, *arguments)
         assert done.code == 1
-        assert f"pip install 'mlcd[{name}]'" in done.err
+        assert f"pip install 'mlcd[{plugins.OPTIONAL[name].extra or name}]'" in done.err
 
 
 def test_a_built_in_command_reads_no_entry_points(mlcd: Command, monkeypatch: pytest.MonkeyPatch) -> None:

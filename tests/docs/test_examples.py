@@ -21,6 +21,7 @@ from mlcd.cli.main import app
 from mlcd.core.jobfile import parse_job
 from mlcd_bench.command import app as bench_app
 from mlcd_emulate.command import app as emulate_app
+from mlcd_functions.packaging.command import app as package_app
 
 SMALLEST_JOB = "run: python train.py\nwork: {samples: 1000}\n"
 ENVIRON = {"HF_TOKEN": "hidden", "SLACK_URL": "https://example.org/hidden"}
@@ -59,7 +60,7 @@ def command_called(arguments: list[str]) -> tuple[Any, list[str]]:
     """The command, and what is left for it; two are in distributions of their own."""
     name, *rest = arguments
     group: Any = typer.main.get_command(app)
-    others = {"bench": bench_app, "emulate": emulate_app}
+    others = {"bench": bench_app, "emulate": emulate_app, "package": package_app}
     command: Any = typer.main.get_command(others[name]) if name in others else group.commands[name]
     while hasattr(command, "commands"):
         name, *rest = rest

@@ -7,6 +7,7 @@ import logging
 import urllib.error
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from mlcd.core.task import Task, TaskKind
 from mlcd.engine.buckets import with_fetches
 from mlcd.errors import UserError
 from mlcd.worker import fetch
+from mlcd.worker.fetch import BucketFile
 from small_jobs import MakeJob
 
 boto3 = pytest.importorskip("boto3", reason="pip install 'mlcd[ec2]'")
@@ -97,6 +99,46 @@ def test_a_folder_and_a_file_of_a_bucket_come_to_their_places(
         if path.is_file()
     }
     assert found == {"data/a.bin": b"a" * 1000, "data/deep/b.bin": b"b" * 2000, "note.txt": b"one"}
+
+
+def shard_of(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "shards").glob("*"))
+
+
+def test_each_node_that_trains_fetches_its_own_part(
+    bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        bucket.put_object(Bucket="data-sets", Key=f"shards/{number}.npz", Body=bytes([number]))
+    divided = replace(
+        task(shards="s3://data-sets/shards", **{"note.txt": "s3://data-sets/one.txt"}), shard_mounts=("shards",)
+    )
+    _, secrets = with_fetches(divided, {})
+    places = [{"NODE_RANK": str(node), "SKYPILOT_NUM_NODES": "3", "MLCD_SERVERS": "1"} for node in range(2)]
+    for node, place in enumerate(places):
+        code, words = fetched(secrets[fetch.VARIABLE], tmp_path / f"node-{node}", monkeypatch, **place)
+        assert code == 0, words
+        assert (tmp_path / f"node-{node}" / "note.txt").is_file()
+    assert [shard_of(tmp_path / f"node-{node}") for node in range(2)] == [
+        ["0.npz", "2.npz", "4.npz"],
+        ["1.npz", "3.npz"],
+    ]
+    assert len(list((tmp_path / "cache").rglob("*.lock"))) == 6, "five shards and the note, each once"
+
+
+def test_two_mounts_are_divided_alike(tmp_path: Path) -> None:
+    files = [BucketFile(f"{mount}/{n}", "", 1, "", mount) for mount in ("images", "labels") for n in range(5)]
+    for node in range(2):
+        mine = fetch.own_part(files, node, 2)
+        assert len({tuple(one.path[-1] for one in mine if one.divided == mount) for mount in ("images", "labels")}) == 1
+
+
+def test_more_nodes_than_files_are_told(bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, secrets = with_fetches(replace(task(data="s3://data-sets/images"), shard_mounts=("data",)), {})
+    place = {"NODE_RANK": "2", "SKYPILOT_NUM_NODES": "3"}
+    code, words = fetched(secrets[fetch.VARIABLE], tmp_path / "copy", monkeypatch, **place)
+    assert code == 1
+    assert "data has fewer files than there are nodes" in words
 
 
 def test_what_was_fetched_before_is_not_fetched_again(

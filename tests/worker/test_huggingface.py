@@ -54,6 +54,21 @@ def test_the_trainer_saves_and_stops_when_the_work_is_done(inside: Inside, tmp_p
     assert control.should_training_stop
 
 
+@pytest.mark.parametrize(("strategy", "saves"), [("no", True), ("steps", False)])
+def test_a_trainer_that_does_not_save_by_itself_saves_when_mlcd_says_so(
+    inside: Inside, tmp_path: Path, callback: Any, strategy: str, saves: bool
+) -> None:
+    inside(MLCD_SAVE_SECONDS=0.001)
+    args, state, control = trainer(tmp_path, step=0)
+    args.save_strategy = strategy
+    callback.on_train_begin(args, state, control)
+    for _ in range(2):
+        state.global_step += 1
+        callback.on_step_end(args, state, control)
+    assert control.should_save is saves
+    assert not control.should_training_stop
+
+
 def test_what_the_trainer_saves_is_committed(inside: Inside, tmp_path: Path, callback: Any) -> None:
     inside()
     args, state, control = trainer(tmp_path, step=5)

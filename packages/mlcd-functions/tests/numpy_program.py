@@ -17,6 +17,9 @@ from mlcd.sync import join
 SAMPLES, FEATURES, BATCH, RATE = 256, 8, 32, 0.05
 STEPS = int(os.environ.get("STEPS", "40"))
 PAUSE = float(os.environ.get("PAUSE", "0"))
+DONE = os.environ.get("DONE", "")  # a folder to write down which steps were done
+KEEP = bool(os.environ.get("KEEP"))  # the newest iteration, so that a loss throws nobody back
+SAVE = int(os.environ.get("SAVE", "5"))  # after so many steps
 GROWS_AT = int(os.environ.get("GROWS_AT", "0"))  # the step from which on there is more to exchange
 
 
@@ -24,6 +27,14 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(7)
     inputs = random.normal(size=(SAMPLES, FEATURES))
     return inputs, inputs @ random.normal(size=FEATURES) + 0.1 * random.normal(size=SAMPLES)
+
+
+def note_done(rank: int, step: int) -> None:
+    """Write down that this rank has done this step, where a kill cannot take it back."""
+    if DONE:
+        handle = os.open(f"{DONE}/rank-{rank}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(handle, f"{step} {time.time():.3f}\n".encode())
+        os.close(handle)
 
 
 def main() -> None:
@@ -36,8 +47,11 @@ def main() -> None:
         weights, step = saved["weights"], int(saved["step"])
     sampler = mlcd.ElasticSampler(SAMPLES, seed=3, batch_size=BATCH, rank=rank, world_size=ranks)
     sampler.load_state_dict({"samples_seen": step * BATCH})
-    first = step
     with join() as group:
+        if KEEP:
+            step = group.restore([weights], step)
+            sampler.load_state_dict({"samples_seen": step * BATCH})
+        first = step
         print(f"rank {rank} begins at step {step}", flush=True)
         stop = False
         while step < STEPS and not stop:
@@ -46,14 +60,17 @@ def main() -> None:
             sums = np.concatenate([inputs[share].T @ errors, [np.sum(errors**2)], [float(mlcd.stopping())]])
             more = np.zeros(4_000_000 if GROWS_AT and step >= GROWS_AT else 0)
             group.all_reduce([sums, more])
-            weights = weights - RATE * sums[:FEATURES] / BATCH
+            weights -= RATE * sums[:FEATURES] / BATCH
             step += 1
+            note_done(rank, step)
             stop = sums[-1] > 0
             sampler.load_state_dict({"samples_seen": step * BATCH})
             mlcd.report(step=step - first, samples=(step - first) * BATCH / ranks, loss=sums[-2] / BATCH)
+            if KEEP:
+                group.keep([weights], step)
             if rank == 0:
                 print(f"step {step} loss {sums[-2] / BATCH:.15g}", flush=True)
-            if rank == 0 and (stop or step == STEPS or step % 5 == 0):
+            if rank == 0 and (stop or step == STEPS or step % SAVE == 0):
                 with mlcd.checkpoint() as place:
                     np.savez(place / "state.npz", weights=weights, step=step)
             time.sleep(PAUSE)

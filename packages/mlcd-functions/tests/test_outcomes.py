@@ -222,3 +222,16 @@ def test_what_had_not_been_counted_before_a_restart_is_added() -> None:
     state = restarted(state, 1, samples=64.0)  # the last reports of a killed function never came
     text, _ = shifted(line_of(8, "b"), 0, state)
     assert counted(text) == [32.0]
+
+
+def test_how_a_program_ended_is_never_told_of_the_next_one(tmp_path: Path) -> None:
+    objects = CountedObjects(open_object_store((tmp_path / "objects").as_uri()))
+    event = Event(objects.url, "t", 0, "i1", "true")
+    reporter = Reporter(objects, event, tmp_path / "log", tmp_path / "progress", lambda: (0.0, 0.0))
+    reporter.next_program(1)
+    reporter.tell(phase="failed", exit_code=137, sync_error="SyncTimeout", missing="1")
+    reporter.next_program(2)
+    reporter.deliver()
+    *_, ended, begins = [read_report(objects.get(report_key(0, "i1", number))) for number in range(3)]
+    assert (ended.generation, ended.exit_code) == (1, 137)
+    assert (begins.generation, begins.phase, begins.exit_code, begins.sync_error) == (2, "fetching", None, "")

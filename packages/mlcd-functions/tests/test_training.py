@@ -7,12 +7,8 @@ import math
 import os
 import random
 import re
-import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +17,10 @@ import numpy as np
 import pytest
 
 from function_tasks import Field, log_of
-from mlcd.clouds.tasks.processes import marked, seen
+from function_trainings import curve, kill_one, one_process, training
+from mlcd.clouds.tasks.processes import seen
 from mlcd.core.serial import to_json
-from mlcd.core.task import Task, TaskState
+from mlcd.core.task import TaskState
 from mlcd.errors import CloudError
 from mlcd.sync.valkey.connection import Connection
 from mlcd.worker.checkpoints import complete_checkpoints, newest_intact
@@ -31,42 +28,7 @@ from mlcd_functions.files import Spec, TaskFiles
 from mlcd_functions.settings import FunctionsSettings
 from mlcd_functions.valkey_server import start_servers
 
-PROGRAM = Path(__file__).with_name("numpy_program.py")
-
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def fields(tmp_path: Path) -> Iterator[Any]:
-    opened: list[Field] = []
-
-    def open_field(**changes: Any) -> Field:
-        opened.append(Field(tmp_path / f"home-{len(opened)}", **changes))
-        return opened[-1]
-
-    yield open_field
-    for field in opened:
-        field.end_everything()
-
-
-def training(field: Field, tmp_path: Path, **envs: str) -> Task:
-    workdir = tmp_path / "program"
-    workdir.mkdir(exist_ok=True)
-    shutil.copy(PROGRAM, workdir / "train.py")
-    return field.task("python train.py", workdir=str(workdir), envs=envs)
-
-
-def curve(log: str) -> dict[int, float]:
-    """Step → loss; a step that was done again after a loss counts as it was done last."""
-    return {int(step): float(loss) for step, loss in re.findall(r"^step (\d+) loss (\S+)$", log, re.M)}
-
-
-def one_process(tmp_path: Path, steps: int) -> dict[int, float]:
-    env = {**os.environ, "STEPS": str(steps)}
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM)], env=env, capture_output=True, text=True, check=True, cwd=tmp_path
-    )
-    return curve(done.stdout)
 
 
 def test_two_functions_learn_what_one_process_learns(fields: Any, tmp_path: Path) -> None:
@@ -357,13 +319,3 @@ def children(pid: int) -> list[int]:
 def service_pid(field: Field) -> int:
     known = json.loads((field.cloud.home / "service" / "service.json").read_text())
     return int(known["pid"])
-
-
-def kill_one(field: Field, chance: random.Random) -> int:
-    """Kill every process of one function that is at work; how many functions were killed."""
-    alive = sorted(field.environments())
-    if not alive:
-        return 0
-    for pid in marked(chance.choice(alive)):
-        os.kill(pid, signal.SIGKILL)
-    return 1

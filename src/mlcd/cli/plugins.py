@@ -30,12 +30,18 @@ class Optional:
 
     panel: str
     help: str
+    extra: str = ""  # that installs it; empty: of the same name
 
 
 OPTIONAL = {
     "emulate": Optional(
         "Machines",
         "An EC2 of your own on this Linux computer: the real API, and hosts that boot, compute and break.",
+    ),
+    "package": Optional(
+        "Machines",
+        "Make a layer or a container image for functions at AWS, with the packages that a program imports.",
+        "functions",
     ),
     "bench": Optional(
         "Measure",
@@ -78,7 +84,7 @@ def _entry_points() -> dict[str, Any]:
 
 def _missing(name: str, optional: Optional) -> Any:
     def fail() -> Never:
-        raise not_installed(f"`mlcd {name}`", name)
+        raise not_installed(f"`mlcd {name}`", optional.extra or name)
 
     return _stand_in(name, fail, optional.help, optional.panel)
 

@@ -80,6 +80,7 @@ def plan_facts(view: JobView, plan: Plan) -> Iterable[RenderableType]:
         ("Samples", samples_by_batch(view.record, plan.deployment)),
         ("Search", f"{show_duration(plan.search.seconds)}, {show_usd(plan.search.usd)}"),
         ("Total", totals(view.goal, plan.total.seconds, plan.total.usd)),
+        ("Saves", view.saves),
         ("Why", view.plan_reason),
     )
 

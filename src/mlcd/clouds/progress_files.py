@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mlcd.core.progress import MetricPoint, Point, Progress
+from mlcd.core.progress import MetricPoint, Point, Progress, Saving
 from mlcd.worker.trees import read_part
 
 MOST_POINTS = 2000  # kept of a task; older ones are thinned
@@ -37,6 +37,7 @@ class ProgressReader:
         self._streams: dict[tuple[str, str], _Stream] = {}
         self._points: list[Point] = []
         self._metrics: list[MetricPoint] = []
+        self._saving: Saving | None = None
         self._progress = Progress()
         self.saves: dict[float, float] = {}  # time of a file's change → samples of the whole job at that save
 
@@ -49,7 +50,7 @@ class ProgressReader:
                 fresh = True
         if fresh:
             self._merge()
-            self._progress = Progress(tuple(self._points), tuple(self._metrics), alone=self._alone)
+            self._progress = Progress(tuple(self._points), tuple(self._metrics), alone=self._alone, saving=self._saving)
         return self._progress
 
     def _files(self) -> list[Path]:
@@ -79,6 +80,7 @@ class ProgressReader:
         if line["saved"] is not None:
             self.saves[line["saved"][0]] = line["saved"][1]
             self.saves = dict(list(self.saves.items())[-_MOST_SAVES:])
+        self._saving = line["saving"] or self._saving
         step = line["steps"] if line["step"] is None else line["step"]
         for name, value in line["metrics"].items():
             self._metrics.append(MetricPoint(seconds, step, name, value))
@@ -226,7 +228,7 @@ def _parse(raw: bytes) -> dict[str, Any] | None:
     """A line with every field in its type, or None if it is torn or no such line."""
     try:
         line = json.loads(raw)
-        step, saved = line.get("step"), line.get("saved")
+        step, saved, saving = line.get("step"), line.get("saved"), line.get("saving")
         return {
             "t": _finite(line["t"]),
             "steps": _finite(line["steps"]),
@@ -234,6 +236,7 @@ def _parse(raw: bytes) -> dict[str, Any] | None:
             "step": None if step is None else _finite(step),
             "metrics": _numbers(line.get("metrics") or {}),
             "saved": None if saved is None else (_finite(saved[0]), _finite(saved[1])),
+            "saving": None if saving is None else Saving(*map(_finite, saving)),
             "process": str(line.get("process", "")),
             "end": bool(line.get("end", False)),
             "alone": bool(line.get("alone", False)),

@@ -208,6 +208,12 @@ class CheckpointSettings:
     ] = ""
     keep: Annotated[int, Key("committed checkpoints to keep, at least two", "whole number")] = 2
     carry: Annotated[bool, Key("a probe goes on from the newest checkpoint, and its steps count")] = True
+    interval_seconds: Annotated[
+        float | None,
+        Key(
+            "when `mlcd.checkpoint_due()` says to save", "duration", default="by a save's cost and the machines' losses"
+        ),
+    ] = None
     grace_seconds: Annotated[float, Key("between SIGTERM and SIGKILL", "duration or 0")] = 15.0
     max_failures: Annotated[int, Key("restarts after the program failed", "whole number or 0")] = 2
     max_losses: Annotated[int, Key("restarts after a node was lost", "whole number or 0")] = 10
@@ -250,6 +256,10 @@ class Job:
     file_mounts: Annotated[dict[str, str], Key("put into each working copy", "mapping of target to source")] = field(
         default_factory=dict
     )
+    shard_mounts: Annotated[
+        tuple[str, ...],
+        Key("of `file_mounts` from buckets: each node fetches its own part of the files", "name or list"),
+    ] = ()
     outputs: Annotated[
         tuple[str, ...],
         Key("files that make up the model", "pattern or list of patterns", default="model files"),

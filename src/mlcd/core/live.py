@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from mlcd.core.machines import Deployment
-from mlcd.core.progress import Usage
+from mlcd.core.progress import Saving, Usage
 from mlcd.core.task import TaskKind, TaskState
 
 
@@ -26,6 +26,7 @@ class Live:
     total_usd: float | None
     metrics: dict[str, float] = field(default_factory=dict)  # newest values
     usage: Usage = Usage()
+    saving: Saving | None = None  # how often the program saves, where mlcd tells it when to
     nan_loss: str = ""  # the loss that is nan or infinite
     no_step_seconds: float = 0.0  # where that is longer than usual; 0: steps come
     hang_seconds: float | None = None  # no step and no sign of life for so long: the attempt is ended

@@ -66,6 +66,15 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class Saving:
+    """How often a program saves that asks mlcd when to."""
+
+    every_seconds: float
+    takes_seconds: float = 0.0  # of the training's time; 0: none was seen yet
+    loss_seconds: float = 0.0  # mean time between two losses that this rests on; 0: the job itself says how often
+
+
+@dataclass(frozen=True)
 class Progress:
     """All that is known of a task's progress, oldest point first."""
 
@@ -73,6 +82,7 @@ class Progress:
     metrics: tuple[MetricPoint, ...] = ()
     usage: Usage = Usage()
     alone: bool = False  # the ranks do not share the work: each trains the same, which is counted once
+    saving: Saving | None = None  # None: the program saves when it wants
 
     @property
     def steps(self) -> float:

@@ -92,12 +92,15 @@ class Task:
     workdir: str = ""
     envs: dict[str, str] = field(default_factory=dict)
     file_mounts: dict[str, str] = field(default_factory=dict)
+    shard_mounts: tuple[str, ...] = ()  # of these, those of which each node has its own part
     outputs: tuple[str, ...] = ()
     progress: ProgressSettings = ProgressSettings()
     folder: str = ""  # on this computer: the cloud keeps logs, progress and outputs here (see TaskFolder)
     checkpoints: str = ""  # on this computer: committed checkpoints of the job, shared by its attempts
     checkpoint_path: str = ""  # see CheckpointSettings.path
     checkpoint_keep: int = 2
+    save_seconds: float = 0.0  # between two checkpoints, where the job says so; see mlcd.worker.saving
+    loss_seconds: float = 0.0  # mean time between two losses on this deployment; 0: not known, or of no account
     grace_seconds: float = 15.0
     max_seconds: float | None = None  # the cloud ends it by itself after that, whoever is watching
     samples: float = 0.0  # still to do; 0: until the program ends

@@ -36,6 +36,7 @@ class JobView:
     start_seconds: float = 0.0  # from launch to the first step, as the study has it
     waiting_seconds: float = 0.0  # that the plan lay there before the training began
     stopped_seconds: float = 0.0  # that the training lay stopped between two attempts
+    saves: str = ""  # how often it saves and why, in words; empty: as the program wants
     saved_samples: float = 0.0  # in the newest checkpoint: where the training would go on
     later_trials: tuple[Trial, ...] = ()  # made when the job had changed and was replanned
 

@@ -29,6 +29,7 @@ from mlcd.engine.limits import (
     samples_left,
     stop_seconds,
 )
+from mlcd.engine.losses import losses_of
 from mlcd.engine.models import most_samples
 from mlcd.engine.nan_loss import nan_loss, only_checkpoints_before, samples_before_nan, stopped_at_nan
 from mlcd.engine.probe_result import NOT_SHARED, SHARE_HINT, is_warm, trains_alone
@@ -84,7 +85,9 @@ class AttemptRunner:
         allowed = allowed_seconds(goal_of(record), spent, deployment, held)
         samples = most_samples(self.context, record, deployment)
         before = self._known.samples_before if self._known else carried_samples(self.context.folder)
-        task = training_task(record.job, self.task_record, self.context.folder, samples, before, max(1.0, allowed))
+        lost = losses_of(deployment, self.context.store.attempts(self.context.job_id)).mean_seconds
+        limit = max(1.0, allowed)
+        task = training_task(record.job, self.task_record, self.context.folder, samples, before, limit, lost)
         shorter = stop_seconds(self.context, record) - held
         return replace(task, grace_seconds=max(0.0, task.grace_seconds - shorter))
 

@@ -29,7 +29,9 @@ def with_fetches(task: Task, secrets: Mapping[str, str]) -> tuple[Task, Mapping[
     buckets = {where: source for where, source in task.file_mounts.items() if source.startswith(S3)}
     if not buckets:
         return task, secrets
-    packed = fetch.pack([one for where, source in buckets.items() for one in wanted(where, source)])
+    divided = {where: where if where in task.shard_mounts else "" for where in buckets}
+    files = [one._replace(divided=divided[where]) for where, source in buckets.items() for one in wanted(where, source)]
+    packed = fetch.pack(files)
     if len(packed) > MOST_BYTES:
         raise UserError(
             f"file_mounts: {', '.join(buckets.values())} holds too many files to fetch one by one.",

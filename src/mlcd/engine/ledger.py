@@ -113,6 +113,7 @@ class AttemptLedger:
             total_usd=None if left is None else spent.usd + attempt.deployment.usd(left),
             metrics={p.name: p.value for p in status.progress.metrics if p.name != PARAMETERS},
             usage=status.progress.usage,
+            saving=status.progress.saving,
             nan_loss=attempt.nan_loss,
             no_step_seconds=pause,
             seen_at=now,

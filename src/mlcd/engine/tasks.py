@@ -37,10 +37,18 @@ def probe_task(job: Job, record: TaskRecord, folder: Path, expected_seconds: flo
 
 
 def training_task(
-    job: Job, record: TaskRecord, folder: Path, samples: float, samples_before: float, max_seconds: float
+    job: Job,
+    record: TaskRecord,
+    folder: Path,
+    samples: float,
+    samples_before: float,
+    max_seconds: float,
+    loss_seconds: float = 0.0,
 ) -> Task:
-    """The program from a checkpoint with so many samples until its work is done."""
+    """The program from a checkpoint with so many samples until its work is done, told when to save on its way."""
+    interval = job.checkpoint.interval_seconds or 0.0
     task = _task(job, record, folder, samples, samples_before)
+    task = replace(task, save_seconds=interval, loss_seconds=loss_seconds)
     return task if max_seconds == float("inf") else replace(task, max_seconds=max_seconds)
 
 
@@ -71,6 +79,7 @@ def _task(job: Job, record: TaskRecord, folder: Path, samples: float, samples_be
         workdir=job.workdir,
         envs=job.envs,
         file_mounts=job.file_mounts,
+        shard_mounts=job.shard_mounts,
         outputs=job.outputs,
         progress=job.progress,
         folder=str(task_folder(folder, record.id)),

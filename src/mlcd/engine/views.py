@@ -16,6 +16,7 @@ from mlcd.core.view import JobStory, JobView
 from mlcd.engine.context import JobContext, goal_of, job_folder
 from mlcd.engine.control import alive
 from mlcd.engine.deliver import model_folder
+from mlcd.engine.losses import saves_in_words
 from mlcd.engine.secrets import read_secrets, redact
 from mlcd.engine.spaces import space_of
 from mlcd.engine.study import learnt_start, study_of
@@ -55,6 +56,7 @@ def view_of(store: Store, settings: Settings, record: JobRecord, now: float) -> 
         live=running[0] if running else None,
         running=running,
         controlled=controlled,
+        saves=saves_in_words(record, run.attempts, running[0] if running else None),
         saved_samples=_saved_samples(settings, record),
         start_seconds=learnt_start(record.start_seconds, made, record.job.probe.warmup_seconds),
         model=str(model) if record.state is JobState.SUCCEEDED and model.is_dir() else "",

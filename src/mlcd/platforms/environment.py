@@ -97,8 +97,15 @@ def contract(task: Task) -> dict[str, str]:
         "MLCD_CHECKPOINT_KEEP": str(task.checkpoint_keep),
         **epoch,
         **saves,
+        **save_times(task),
         **target,
     }
+
+
+def save_times(task: Task) -> dict[str, str]:
+    """What `mlcd.checkpoint_due()` goes by, where it is known."""
+    known = {"MLCD_SAVE_SECONDS": task.save_seconds, "MLCD_LOSS_SECONDS": task.loss_seconds}
+    return {name: f"{seconds:.6g}" for name, seconds in known.items() if seconds > 0}
 
 
 def batch_sizes(deployment: Deployment, ranks: int) -> dict[str, str]:

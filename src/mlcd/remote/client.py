@@ -21,6 +21,8 @@ from mlcd.remote.connection import Connection
 from mlcd.remote.upload import upload_folder, upload_path
 from mlcd.reporting.page import write_whole
 
+_HERE = ("workdir", "file_mounts", "shard_mounts")  # keys that speak of files, which a check needs none of
+
 
 class RemoteClient(ClientProtocol):
     """mlcd on a server."""
@@ -47,7 +49,7 @@ class RemoteClient(ClientProtocol):
         self, loaded: LoadedJob, *, cloud: str | None = None, cloud_options: Mapping[str, str] | None = None
     ) -> Check:
         """The deployments that the job would try; nothing is spent, and the code stays here."""
-        job = {key: value for key, value in job_to_dict(loaded.job).items() if key not in ("workdir", "file_mounts")}
+        job = {key: value for key, value in job_to_dict(loaded.job).items() if key not in _HERE}
         sent = self._submission(loaded, job, cloud, cloud_options)
         found = from_data(Check, self.connection.post("/check", sent))
         return replace(found, job=loaded.job, notices=loaded.notices)

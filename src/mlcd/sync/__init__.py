@@ -8,6 +8,7 @@ Gradients, through a parameter store that only lives while training does:
     group.all_reduce([gradients], op="mean")   in place, deterministic: summed in the order of the ranks
     group.broadcast([weights], root=0)         group.all_gather(array)   group.reduce_scatter(array)   group.barrier()
     group.times                                seconds in UL-shard, DL-shard, UL-aggr and DL-grad
+    group.restore([weights], step)             the newest state that a worker has kept; group.keep([weights], step) keeps it
     group.close()
 
 A torch program needs no change: with MLCD_SYNC_URL in its environment (and the bundle of mlcd.worker in its PYTHONPATH),
@@ -27,6 +28,7 @@ What the function task runner sets for each worker:
     MLCD_SYNC_TASK         what its keys begin with, where several tasks share servers
     MLCD_SYNC_GENERATION   0, 1, 2 …: one more whenever workers start anew; no key of an older one is ever read again
     MLCD_SYNC_TIMEOUT      seconds to wait for another worker; default 300
+    MLCD_SYNC_KEEP         a folder that outlives the program: where group.keep() keeps the newest iteration
     MLCD_SYNC_POSITION     of a worker that alone is restarted at an iteration boundary: group.position as it left
     RANK, WORLD_SIZE
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import math
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +18,20 @@ import numpy as np
 from mlcd.errors import UserError, did_you_mean
 from mlcd.sync.errors import SyncError
 from mlcd.sync.hierarchy import Exchange, Reduction
+from mlcd.sync.kept import Kept
 from mlcd.sync.sharding import Array, cut_into_chunks, cut_into_rounds, flat, pack
 from mlcd.sync.store import Member, ParameterStore, open_store
 from mlcd.sync.timeouts import WorkerTimeout
 from mlcd.sync.timing import StepTimes, Stopwatch
+from mlcd.worker.api import facts_of
+from mlcd.worker.checkpoints import Facts
+from mlcd.worker.guard import log_once
+from mlcd.worker.session import current
 
 DEFAULT_TIMEOUT_S = 300.0
 _CLOSE_TIMEOUT_S = 10.0  # that the first to leave waits for the last
 _SMALL_BYTES = 1 << 20  # buffers below this size are put together
+_FACTS_BYTES = 1024
 
 _REDUCTIONS = {
     "sum": Reduction(np.add),
@@ -86,6 +95,8 @@ class Group:
         self._watch = Stopwatch()
         self._lock = threading.Lock()
         self._failure: BaseException | None = None
+        keep = os.environ.get("MLCD_SYNC_KEEP")
+        self._kept = Kept(Path(keep, member.name)) if keep else None
         if store is not None:
             self._exchange = Exchange(store, self.rank, self.world_size, self._new_timeout, self._watch)
 
@@ -159,6 +170,40 @@ class Group:
         with self._using() as store:
             if store is not None:
                 self._exchange.barrier(self._take(1), 0)
+
+    def keep(self, state: Sequence[Array], step: int) -> None:
+        """Keep the state after this step, so that it outlives this program; without room for it, checkpoints have to do.
+
+        Call it after each iteration, and after `mlcd.report`: one that is lost throws nobody back further than to here.
+        """
+        if self._kept is None:
+            return
+        try:
+            facts = replace(facts_of(current()), metrics={})
+            self._kept.write(step, facts, [flat(array) for array in state])
+        except OSError as error:
+            log_once(f"the newest iteration is not kept: {error}")
+            self._kept = None
+
+    def restore(self, state: Sequence[Array], step: int = 0) -> int:
+        """Replace the state by the newest that a worker has kept or is given here, and return the step that it is of.
+
+        Every worker calls it once it has joined, with the state of its checkpoint or a fresh one. mlcd counts on from there.
+        """
+        arrays = [flat(array) for array in state]
+        kept = self._kept.newest(arrays) if self._kept is not None else None
+        steps = self.all_gather(np.array([step if kept is None else max(step, kept.step)]))[:, 0]
+        newest, root = int(steps.max()), int(steps.argmax())
+        facts = np.zeros(_FACTS_BYTES, np.uint8)
+        if self.rank == root and kept is not None and self._kept is not None and kept.step > step:
+            self._kept.load(kept, arrays)
+            text = json.dumps(asdict(kept.facts)).encode()
+            facts[: len(text)] = np.frombuffer(text, np.uint8)
+        self.broadcast([*arrays, facts], root)
+        if facts.any():
+            told = json.loads(facts.tobytes().rstrip(b"\0"))
+            current().continue_from(Facts(**{**told, "reported": tuple(told["reported"])}))
+        return newest
 
     def close(self) -> None:
         """Leave the group; where all workers end together, what this one has left in the store is removed."""

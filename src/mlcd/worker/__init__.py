@@ -8,6 +8,7 @@ training, and outside mlcd every function does nothing.
         mlcd.report(loss=loss)               metrics, the newest value about every half second
     with mlcd.checkpoint() as folder:        committed on leaving, by rank 0
         torch.save(state, folder / "state.pt")
+    mlcd.checkpoint_due()                    whether to save now: as often as pays (see mlcd.worker.saving)
     mlcd.last_checkpoint()                   the newest complete checkpoint, or None
     mlcd.stopping()                          whether to save and end
     mlcd.batch_size(64)                      of all ranks, as mlcd chose it; local_batch_size(64) is for one rank's loader
@@ -22,6 +23,8 @@ What a cloud and a platform set:
     MLCD_CHECKPOINT_DIR          committed checkpoints, shared by all attempts
     MLCD_CHECKPOINT_KEEP         how many of them to keep; absent: all
     MLCD_CHECKPOINT_PATH         where the program keeps checkpoints of its own, relative to MLCD_WORKDIR; absent: nowhere
+    MLCD_SAVE_SECONDS            between two saves, where the job says so; absent: see mlcd.worker.saving
+    MLCD_LOSS_SECONDS            mean time between two losses of what is trained on; absent: no checkpoint is ever due
     MLCD_WORKDIR                 the working copy of the job's folder, in which the command was started
     MLCD_OUTPUT_DIR              what the program leaves here is the model
     MLCD_BATCH_SIZE              of all ranks together, where mlcd chose it; MLCD_LOCAL_BATCH_SIZE is one rank's share
@@ -43,8 +46,9 @@ is new, and on exit:
     {"t": 1763260000.25, "steps": 120, "samples": 3840, "metrics": {"loss": 0.31}, "process": "4711-9f2c"}
 
     t          seconds since the epoch, of the last step counted
-    steps      done by this process since it began
-    samples    done by this rank's process since it began (not by all ranks)
+    steps      done by this process since it began; where it goes on from a newer state than the checkpoint that it was
+               started with (see mlcd.sync), those between the two are counted, too
+    samples    likewise: this rank's, not those of all ranks
     metrics    the newest value of each metric reported since the last line; absent where there is none; "nan", "inf" or "-inf"
                stands for what is not finite
     step       the program's own number of the step at which the metrics were reported; absent where it gave none
@@ -54,6 +58,8 @@ is new, and on exit:
     alone      true where the ranks do not share the work: each trains the same for itself (see mlcd.worker.sharing)
     data       a digest of what this rank trained on in its first steps, where there are several ranks: equal ones train on the
                same samples (see mlcd.worker.first_batches)
+    saving     [every, takes, M]: seconds between two saves, what one takes, and the mean time between two losses, where the
+               program asks mlcd.checkpoint_due()
     end        true on the last line of a process that ended by itself
 
 A line that cannot be parsed (torn by a full disk or a kill) is skipped; the counts are cumulative, so nothing is lost.
@@ -69,7 +75,7 @@ starts with a dot, and the folder then gets its name in one atomic step.
 
 from __future__ import annotations
 
-from mlcd.worker.api import checkpoint, last_checkpoint, report, steps, stopping
+from mlcd.worker.api import checkpoint, checkpoint_due, last_checkpoint, report, steps, stopping
 from mlcd.worker.bundle import write_bundle
 from mlcd.worker.checkpoints import Checkpoint, complete_checkpoints
 from mlcd.worker.elastic import ElasticSampler
@@ -81,6 +87,7 @@ __all__ = [
     "accumulation_steps",
     "batch_size",
     "checkpoint",
+    "checkpoint_due",
     "complete_checkpoints",
     "last_checkpoint",
     "local_batch_size",

@@ -1,10 +1,11 @@
-"""The functions that a training program calls: steps, report, checkpoint, last_checkpoint, stopping."""
+"""The functions that a training program calls: steps, report, checkpoint, checkpoint_due, last_checkpoint, stopping."""
 
 from __future__ import annotations
 
 import errno
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +50,16 @@ def stopping() -> bool:
     return session.stop.due()
 
 
+@guard(False)
+def checkpoint_due() -> bool:
+    """Whether it is time to save: as often as pays by what a save takes and how often machines are lost.
+
+    Ask after each step. All ranks of a process group of torch get the same answer; otherwise the first rank alone is told.
+    """
+    session = current()
+    return session.active and session.save_point.due()
+
+
 @guard(None)
 def last_checkpoint() -> Path | None:
     """The folder of the newest complete checkpoint of this job, or None. Counting continues from there."""
@@ -72,7 +83,7 @@ def checkpoint(step: float | None = None) -> Iterator[Path]:
     Only rank 0 commits: on other ranks, and outside mlcd, the folder is deleted afterwards. On a full disk this
     checkpoint is skipped and the training continues.
     """
-    folder = _begin()
+    folder, began_at = _begin(), time.monotonic()
     try:
         yield folder
     except BaseException as error:  # do not keep half a checkpoint, also on Ctrl-C
@@ -81,7 +92,7 @@ def checkpoint(step: float | None = None) -> Iterator[Path]:
             raise
         log_once("the disk is full: skipped a checkpoint, the training continues")
     else:
-        _finish(folder, step)
+        _finish(folder, step, began_at)
 
 
 def _begin() -> Path:
@@ -107,24 +118,26 @@ def _commits(session: Session) -> bool:
     return session.active and ranks.rank(session.env) == 0
 
 
-def _finish(folder: Path, step: float | None) -> None:
+def _finish(folder: Path, step: float | None, began_at: float) -> None:
     root = current().env.checkpoint_dir
     try:
         if root is not None and folder.parent == root:
-            _commit(folder, root, step)
+            _commit(folder, root, step, began_at)
     finally:
         shutil.rmtree(folder, ignore_errors=True)  # a committed one has another name by now
 
 
 @guard(None)
-def _commit(folder: Path, root: Path, step: float | None) -> None:
+def _commit(folder: Path, root: Path, step: float | None, began_at: float) -> None:
     session = current()
-    checkpoints.commit(folder, _facts(session, step))
+    checkpoints.commit(folder, facts_of(session, step))
     if session.env.checkpoint_keep:
         checkpoints.prune(root, session.env.checkpoint_keep)
+    session.save_point.saving.saved(began_at)
 
 
-def _facts(session: Session, step: float | None) -> checkpoints.Facts:
+def facts_of(session: Session, step: float | None = None) -> checkpoints.Facts:
+    """What has been trained by now, as a checkpoint says it."""
     counts = session.counts
     reported = counts.reported or NOTHING
     before_step, before_samples = session.reported_before

@@ -35,6 +35,8 @@ class Environment:
     checkpoint_dir: Path | None = None
     checkpoint_keep: int = 0  # 0: all
     saves_to: Path | None = None  # where the program keeps checkpoints of its own
+    save_seconds: float = 0.0  # between two saves, where the job says so; 0: as their cost and the losses have it
+    loss_seconds: float = 0.0  # mean time between two losses; 0: not known
     rank: int = 0
     world_size: int = 1
     servers: int = 0  # of that world: they train nothing
@@ -67,6 +69,8 @@ def read_environment(environ: Mapping[str, str] | None = None) -> Environment:
         checkpoint_dir=_folder(env, "MLCD_CHECKPOINT_DIR"),
         checkpoint_keep=int(_number(env, "MLCD_CHECKPOINT_KEEP")),
         saves_to=_saves_to(env),
+        save_seconds=_number(env, "MLCD_SAVE_SECONDS"),
+        loss_seconds=_number(env, "MLCD_LOSS_SECONDS"),
         rank=int(_number(env, "RANK")),
         world_size=max(1, int(_number(env, "WORLD_SIZE", 1))),
         servers=int(_number(env, "MLCD_SERVERS")),

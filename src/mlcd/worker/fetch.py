@@ -1,7 +1,7 @@
 """Fetches data from a bucket to where the program reads it, before `setup`: `python3 -m mlcd.worker.fetch`.
 
 $MLCD_FETCH, a secret, is made by pack(): each file with its path, an address that is valid for some hours, its size and its
-version. A cache on the machine keeps what was fetched, so that the probes of a search fetch it once; large files are linked
+version. Of a mount that is divided, each node that trains fetches its own part. A cache on the machine keeps what was fetched, so that the probes of a search fetch it once; large files are linked
 from there, small ones copied.
 """
 
@@ -42,6 +42,7 @@ class BucketFile(NamedTuple):
     url: str
     bytes: int
     version: str  # changes with the content
+    divided: str = ""  # the mount of whose files each node fetches its own part; empty: all of them
 
 
 def pack(files: Sequence[BucketFile]) -> str:
@@ -56,7 +57,10 @@ def unpack(text: str) -> list[BucketFile]:
 
 def main(environ: Mapping[str, str] = os.environ) -> int:
     """Fetch all files, several at once. Errors do not show the address, which is a secret."""
-    began, files = time.monotonic(), unpack(environ[VARIABLE])
+    began, files = time.monotonic(), own_part(unpack(environ[VARIABLE]), *_place(environ))
+    for mount in {one.divided for one in unpack(environ[VARIABLE])} - {one.divided for one in files} - {""}:
+        _log(f"shard_mounts: {mount} has fewer files than there are nodes; take fewer nodes, or cut it into more files")
+        return 1
     astray = next((one.path for one in files if _outside(one.path)), None)
     if astray is not None and not environ.get(OWN_MACHINE):
         _log(f"file_mounts: {astray} is outside the working copy; on this cloud mount to a relative path")
@@ -70,6 +74,23 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     mebibytes, seconds = sum(one.bytes for one in files) / 2**20, time.monotonic() - began
     _log(f"fetched {len(files)} files ({mebibytes:,.1f} MiB) from the bucket in {seconds:.1f} s")
     return 0
+
+
+def own_part(files: Sequence[BucketFile], node: int, nodes: int) -> list[BucketFile]:
+    """What a node fetches: of each divided mount every n-th file, beginning with its own number."""
+    order: dict[str, int] = {}
+    mine = []
+    for one in sorted(files):
+        order[one.divided] = turn = order.get(one.divided, -1) + 1
+        if not one.divided or turn % nodes == node:
+            mine.append(one)
+    return mine
+
+
+def _place(environ: Mapping[str, str]) -> tuple[int, int]:
+    """This node's number among those that train; parameter servers come last, and have no part in the data."""
+    nodes = int(environ.get("SKYPILOT_NUM_NODES") or 1) - int(environ.get("MLCD_SERVERS") or 0)
+    return int(environ.get("NODE_RANK") or 0), max(1, nodes)
 
 
 def _outside(path: str) -> bool:

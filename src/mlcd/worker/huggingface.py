@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from mlcd.worker.api import checkpoint, report, stopping
+from mlcd.worker.api import checkpoint, checkpoint_due, report, stopping
 from mlcd.worker.guard import guard
 from mlcd.worker.loader_workers import survive_sigterm
 from mlcd.worker.session import current
@@ -39,7 +39,7 @@ class MlcdCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]  # Any
 
     @guard(None)
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Count the step, and end with a checkpoint if it is time."""
+        """Count the step, save if it is time, and end with a checkpoint if that is due."""
         steps = state.global_step - self._seen_step
         self._seen_step = state.global_step
         if current().env.started_by_mlcd:
@@ -48,6 +48,8 @@ class MlcdCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]  # Any
         if stopping():
             control.should_save = True
             control.should_training_stop = True
+        elif getattr(args, "save_strategy", "") == "no" and checkpoint_due():  # else it saves when the user wants
+            control.should_save = True
 
     @guard(None)
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:

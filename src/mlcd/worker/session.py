@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import mlcd.worker.ranks as ranks
-from mlcd.worker.counts import Counts
+from mlcd.worker.checkpoints import Facts
+from mlcd.worker.counts import Count, Counts
 from mlcd.worker.environment import Environment, read_environment
 from mlcd.worker.first_batches import FirstBatches
 from mlcd.worker.guard import guard
 from mlcd.worker.reporter import Reporter
 from mlcd.worker.saves import Saves, watch_files
+from mlcd.worker.saving import SavePoint
 from mlcd.worker.sharing import shares_work
 from mlcd.worker.stop import Stop
 
@@ -39,16 +41,18 @@ class Session:
         saves = self.active and not child and env.saves_to is not None
         self.counts = Counts(env.local_batch_size, _REMEMBERED if saves else 0)
         self.stop = Stop(env, self.counts, lambda: self.alone)
+        self.save_point = SavePoint(env, self.counts)
         # Done by the reporter's thread on every round.
         self.ticks: list[Callable[[], None]] = [self.stop.poll]
         self.before_end: list[Callable[[], None]] = []
         self.first_batches = FirstBatches() if self.active and env.world_size - env.servers > 1 else None
         self.shares = False  # whether the program takes its own part of the samples
-        self.reporter = Reporter(self._file, lambda: self.counts.now, self._tick, self._facts)
+        self.reporter = Reporter(self._file, self._counted, self._tick, self._facts)
         self.saves = Saves(env.saves_to, self._saved) if saves and env.saves_to is not None else None
         self.metrics: dict[str, float] = {}  # newest values
         self.metrics_before: dict[str, float] = {}  # of the checkpoint it goes on from, alike on all ranks
         self.steps_before = 0
+        self._ahead = (0, 0.0)  # steps and samples of this rank beyond the checkpoint, before this process
         # Step and samples reported before the checkpoint that it continues from.
         self.reported_before = _reported_by(env)
         self._goes_on: dict[str, bool] = {}  # whether it counts on from there, or from zero again
@@ -92,6 +96,20 @@ class Session:
         self.reported_before = reported
         self._goes_on = {}
 
+    def continue_from(self, facts: Facts) -> None:
+        """The program goes on from a state that is newer than the checkpoint that it was started with."""
+        samples = (facts.samples - self.env.samples_before) / ranks.world_size(self.env)
+        self._ahead = (max(0, facts.steps - self.steps_before), max(0.0, samples))
+        self.stop.samples_before = facts.samples
+        self.steps_before = facts.steps
+        self.count_after(facts.reported)
+
+    def _counted(self) -> Count:
+        """Since the checkpoint that the program was started with, once it makes steps of its own."""
+        now = self.counts.now
+        steps, samples = self._ahead if now.steps else (0, 0.0)
+        return Count(now.t, now.steps + steps, now.samples + samples)
+
     def _since(self, name: str, total: float | None, before: float) -> float | None:
         """What was done since the checkpoint; a program goes on counting from there or begins at zero, as it does at first."""
         if total is None:
@@ -110,7 +128,14 @@ class Session:
         if self.alone:
             return {"alone": True}
         digest = "" if self.first_batches is None or self.shares else self.first_batches.digest
-        return {"data": digest} if digest else {}
+        return {**({"data": digest} if digest else {}), **self._saving()}
+
+    def _saving(self) -> dict[str, Any]:
+        """How often the program saves, where it goes by what mlcd says."""
+        saving = self.save_point.saving
+        told = saving.asked and saving.every_seconds > 0
+        times = (saving.every_seconds, saving.takes_seconds, saving.loss_seconds)
+        return {"saving": [float(f"{seconds:.4g}") for seconds in times]} if told else {}
 
     def _tick(self) -> None:
         for tick in self.ticks:

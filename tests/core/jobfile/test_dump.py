@@ -137,6 +137,8 @@ def said(name: str, value: Any) -> dict[str, Any]:
     *above, last = name.split(".")
     if name == "on_event":
         keys["secrets"] = ["KEY"]
+    if name == "shard_mounts":
+        keys["file_mounts"] = dict.fromkeys(("a", "b", "*"), "s3://bucket/path")
     inner = keys
     for depth, part in enumerate(above, start=1):
         inner = inner.setdefault(part, dict(NEEDED.get(".".join(above[:depth]), {})))

@@ -159,3 +159,8 @@ def test_an_empty_mapping_lacks_what_it_needs() -> None:
     told = complaint("run: x\nwork:\n  samples: 1\n  until: {}\n").splitlines()
     assert told == [f"job.yaml, line 4: work.until.{key}: '{key}' is missing." for key in ("metric", "value")]
     assert "resources.any_of: a list is expected here" in complaint(with_run("resources: {any_of: 4}"))
+
+
+@pytest.mark.parametrize("line", ["shard_mounts: data", "shard_mounts: other\nfile_mounts: {data: 's3://bucket/data'}"])
+def test_only_mounts_from_buckets_can_be_divided(tmp_path: Path, line: str) -> None:
+    assert "'file_mounts' has no such mount from s3://" in complaint(with_run(line), base=tmp_path)

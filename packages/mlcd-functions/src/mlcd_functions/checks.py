@@ -15,10 +15,13 @@ from typing import Any
 
 from mlcd.core.view import Finding
 from mlcd.errors import CloudError, MlcdError, UserError
-from mlcd_functions.lambdas import PREFIX, Lambdas, translated
+from mlcd_functions.lambdas import PREFIX, Lambdas, names_in, translated
 from mlcd_functions.libraries import python_of
 from mlcd_functions.objects.base import open_object_store
 from mlcd_functions.offers import LARGEST_MB
+from mlcd_functions.packaging.ecr import image_of, repository_of
+from mlcd_functions.packaging.layers import layer_bytes
+from mlcd_functions.packaging.limits import in_words
 from mlcd_functions.service import isolation
 from mlcd_functions.service.starting import ServiceSettings, service_url
 from mlcd_functions.settings import FunctionsSettings
@@ -218,8 +221,22 @@ def _try_servers(settings: FunctionsSettings) -> str:
 
 def _package(settings: FunctionsSettings) -> str:
     if settings.image:
-        return f"image {settings.image}"
-    return f"a zip with NumPy alone, for Python {python_of(settings.runtime)}; a framework needs functions.image"
+        return _image(settings)
+    if layers := names_in(settings.layers):
+        sizes = ", ".join(f"{arn.rsplit(':', 2)[-2]} with {in_words(layer_bytes(settings, arn))}" for arn in layers)
+        return f"a zip, with layers: {sizes} packed"
+    zipped = f"a zip with NumPy alone, for Python {python_of(settings.runtime)}"
+    return f"{zipped}; `mlcd package functions` makes a layer or an image with more"
+
+
+def _image(settings: FunctionsSettings) -> str:
+    stored = image_of(settings.image)
+    if stored is None:
+        raise UserError(
+            f"There is no image {settings.image}.",
+            f"`mlcd package functions --requirements FILE --repository {repository_of(settings.image).uri}` makes one.",
+        )
+    return f"image {settings.image}, {in_words(stored.bytes)} packed"
 
 
 def _client(service: str, settings: FunctionsSettings) -> Any:

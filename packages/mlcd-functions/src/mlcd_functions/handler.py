@@ -152,6 +152,8 @@ class Worker:
             "MLCD_SYNC_GENERATION": str(instructions.generation),
             "MLCD_SYNC_TIMEOUT": f"{instructions.sync_timeout:g}",
             "MLCD_SYNC_SIGN": str(self._space.sync_sign),
+            "MLCD_SYNC_KEEP": str(self._space.kept),
+            **({"MLCD_LOSS_SECONDS": f"{instructions.loss_seconds:.6g}"} if instructions.loss_seconds else {}),
             **({"MLCD_SYNC_URL": instructions.sync_url} if instructions.sync_url else {}),
         }
         self._space.sync_sign.unlink(missing_ok=True)

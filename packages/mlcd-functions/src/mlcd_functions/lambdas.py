@@ -157,7 +157,7 @@ class Lambdas:
 
     def network(self) -> dict[str, Any]:
         """In which VPC, if in any."""
-        subnets, groups = (_names(each) for each in (self._settings.subnets, self._settings.security_groups))
+        subnets, groups = (names_in(each) for each in (self._settings.subnets, self._settings.security_groups))
         if bool(subnets) != bool(groups):
             raise UserError(
                 "A function in a VPC needs subnets and security groups; only one of the two is set.",
@@ -175,8 +175,10 @@ class Lambdas:
         if self._settings.image:
             return {"PackageType": "Image", "Code": {"ImageUri": self._settings.image}}
         runtime = self._settings.runtime
-        wheels = () if self.here else wheels_for(runtime, self._home / "libraries")
-        return {"Runtime": runtime, "Handler": HANDLER, "Code": {"ZipFile": handler_package(wheels)}}
+        layers = names_in(self._settings.layers)
+        wheels = () if self.here or layers else wheels_for(runtime, self._home / "libraries")
+        package = {"Runtime": runtime, "Handler": HANDLER, "Code": {"ZipFile": handler_package(wheels)}}
+        return {**package, "Layers": layers} if layers and not self.here else package
 
     def _call(self, act: Callable[[Any], T]) -> T:
         """Call with the client, opened when it is needed and again when the service is another one now."""
@@ -224,7 +226,8 @@ def too_much_memory(memory_mb: int, limit_mb: int) -> NoCapacityError:
     )
 
 
-def _names(text: str) -> list[str]:
+def names_in(text: str) -> list[str]:
+    """Several names in one setting, with commas between them."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 

@@ -37,13 +37,13 @@ def python_of(runtime: str) -> str:
 
 def wheels_for(runtime: str, folder: Path) -> tuple[Path, ...]:
     """The wheels, from the folder or downloaded into it; all of them or none."""
-    version = python_of(runtime)
+    python_of(runtime)
     ready = folder / runtime
     if not ready.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(dir=folder, prefix=f".{runtime}-"))
         try:
-            _download(version, draft)
+            _download(runtime, draft)
             _place(draft, ready)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -59,14 +59,17 @@ def library_files(wheel: Path) -> Iterator[tuple[str, bytes]]:
                 yield entry.filename, archive.read(entry)
 
 
-def _download(version: str, into: Path) -> None:
+def pip_target(runtime: str) -> list[str]:
+    """What tells pip to take wheels for a runtime, whatever Python and system it runs on itself."""
     platforms = [part for platform in _PLATFORMS for part in ("--platform", platform)]
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-    asked = ["--implementation", "cp", "--python-version", version, *platforms, "--dest", str(into)]
+    return ["--only-binary=:all:", "--implementation", "cp", "--python-version", python_of(runtime), *platforms]
+
+
+def _download(runtime: str, into: Path) -> None:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    asked = [*pip_target(runtime), "--dest", str(into), *LIBRARIES]
     try:
-        done = subprocess.run(
-            [*command, *asked, *LIBRARIES], capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
+        done = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
         raise CloudError("NumPy and obstore for the functions could not be downloaded in time.") from error
     if done.returncode:

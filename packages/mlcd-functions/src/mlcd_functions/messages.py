@@ -54,6 +54,7 @@ class Instructions:
     samples_before: float = 0.0  # in that checkpoint
     sync_url: str = ""  # the parameter store
     sync_timeout: float = 300.0
+    loss_seconds: float = 0.0  # mean time between two losses, as far as this task has seen; 0: not known
     end: str = ""  # why everything is to end; empty: go on
 
     def follows(self, event: Event) -> bool:

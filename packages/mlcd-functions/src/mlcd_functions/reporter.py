@@ -105,7 +105,10 @@ class Reporter:
         self.deliver()
         with self._lock:
             self._progress.skip()
-            self._facts = replace(self._facts, generation=generation)
+            # In one step: how the last one ended, told of the new generation, would be a loss.
+            self._facts = replace(
+                self._facts, generation=generation, phase="fetching", exit_code=None, sync_error="", missing=""
+            )
 
     def finish(self, patience_seconds: float, **facts: Any) -> bool:
         """The last report, tried again for a while; whether it has arrived."""

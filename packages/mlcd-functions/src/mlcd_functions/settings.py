@@ -21,6 +21,10 @@ class FunctionsSettings:
         "",
         "URI of a container image with mlcd's handler, where a zip is too small for the program's framework",
     )
+    layers: str = setting(
+        "",
+        "`arn:…, arn:…`: layers for functions of a zip, as `mlcd package functions` makes them; they bring NumPy, too",
+    )
     runtime: str = setting("python3.13", "of a zip at AWS, whatever Python runs mlcd; `python3.12` or newer")
     subnets: str = setting("", "`subnet-…, subnet-…`: functions run in your VPC at AWS")
     security_groups: str = setting("", "of functions in a VPC")

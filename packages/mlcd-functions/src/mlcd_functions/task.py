@@ -25,6 +25,7 @@ from mlcd.clouds.tasks.processes import birth
 from mlcd.clouds.tasks.watch import Watch
 from mlcd.core.task import EndCause, TaskState
 from mlcd.errors import CloudError, MlcdError, UserError
+from mlcd.worker.saving import mean_loss_seconds
 from mlcd_functions.collect import Collector, newest_shipped, restarted
 from mlcd_functions.counted_objects import CountedObjects
 from mlcd_functions.files import Invocation, Spec, State, TaskFiles
@@ -228,8 +229,15 @@ class FunctionTask(TaskLife[Spec, State]):
             samples_before=samples,
             sync_url=self._servers.url,
             sync_timeout=self._settings.straggler_seconds,
+            loss_seconds=self._loss_seconds(),
             end=end,
         )
+
+    def _loss_seconds(self) -> float:
+        """Between two losses, by what was expected and what this task has seen; 0: of no account, as in a probe."""
+        state, expected = self._record.state, self._task.loss_seconds
+        trained = time.time() - (state.running_at or time.time())
+        return mean_loss_seconds(expected, state.losses, max(0.0, trained)) if expected else 0.0
 
     def _publish(self, instructions: Instructions) -> None:
         """Put the instructions up; tried again for a while, since nothing goes on without them."""

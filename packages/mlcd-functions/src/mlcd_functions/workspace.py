@@ -59,6 +59,11 @@ class Workspace:
         return self.root / f"{self.event.invocation_id}.log"
 
     @property
+    def kept(self) -> Path:
+        """What its programs keep of their newest iteration: it outlives them, and ends with the function."""
+        return self.root / "kept"
+
+    @property
     def sync_sign(self) -> Path:
         """Why mlcd.sync could not go on in the program, written by the program itself."""
         return self.root / f"sync-{self.event.invocation_id}.json"

@@ -41,16 +41,28 @@ def _alternatives(noun: type, given: Fields, context: Context) -> tuple[Any, ...
 
 
 def _job(given: Fields, context: Context) -> Fields:
-    topology = Topology.ALLREDUCE if given.get("servers") is None else Topology.PS
-    if topology is Topology.PS and given.get("topology", topology) is not topology:
-        raise ValueError("'servers' are parameter servers, which 'topology: allreduce' has none of; leave one out")
+    _refuse_whole_shards(given)
     envs = {name: value for name, value in given.get("envs", {}).items() if name not in context.secrets}
     derived = {
-        "topology": topology,
+        "topology": _topology(given),
         "platform": likely_platform(given["run"], given.get("workdir", "")),
         "aim": default_aim("deadline_seconds" in given, "budget_usd" in given),
     }
     return {**derived, **given, "envs": envs}
+
+
+def _refuse_whole_shards(given: Fields) -> None:
+    mounts = given.get("file_mounts", {})
+    whole = [mount for mount in given.get("shard_mounts", ()) if not mounts.get(mount, "").startswith("s3://")]
+    if whole:
+        raise ValueError(f"'shard_mounts' names '{whole[0]}', and 'file_mounts' has no such mount from s3://")
+
+
+def _topology(given: Fields) -> Topology:
+    topology = Topology.ALLREDUCE if given.get("servers") is None else Topology.PS
+    if topology is Topology.PS and given.get("topology", topology) is not topology:
+        raise ValueError("'servers' are parameter servers, which 'topology: allreduce' has none of; leave one out")
+    return topology
 
 
 def _work(given: Fields, _context: Context) -> Fields:

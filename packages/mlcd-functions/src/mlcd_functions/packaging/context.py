@@ -1,0 +1,56 @@
+"""What a container engine builds the image from, in a folder: Dockerfile, locked requirements, and mlcd's handler.
+
+The base is AWS's own for the functions' Python, which has the runtime's client. On any other the client is installed, and is what
+the container starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+import zipfile
+from pathlib import Path
+
+from mlcd_functions.libraries import python_of
+from mlcd_functions.package import HANDLER, handler_package
+
+CLIENT = "awslambdaric>=3.0"
+AWS_BASE = "public.ecr.aws/lambda/python"
+_ROOT = "/var/task"  # LAMBDA_TASK_ROOT
+_DOCKERFILE = """\
+FROM {base}
+COPY requirements.lock {root}/
+RUN python -m pip install --no-cache-dir --require-hashes -r {root}/requirements.lock
+COPY handler/ {root}/
+WORKDIR {root}
+{entry}CMD ["{handler}"]
+"""
+_ENTRY = """\
+ENV LAMBDA_TASK_ROOT={root} PYTHONPATH={root}
+ENTRYPOINT ["python", "-m", "awslambdaric"]
+"""
+
+
+def default_base(runtime: str) -> str:
+    """AWS's image for this runtime."""
+    return f"{AWS_BASE}:{python_of(runtime)}"
+
+
+def has_client(base: str) -> bool:
+    """Whether the base brings the runtime's client, and starts it."""
+    return base.startswith(f"{AWS_BASE}:")
+
+
+def write_context(folder: Path, base: str, lock: str) -> str:
+    """Write it in the place of what was there; gives the digest of all that is in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "handler").mkdir(parents=True)
+    entry = "" if has_client(base) else _ENTRY.format(root=_ROOT)
+    dockerfile = _DOCKERFILE.format(base=base, root=_ROOT, entry=entry, handler=HANDLER)
+    (folder / "Dockerfile").write_text(dockerfile, encoding="utf-8")
+    (folder / "requirements.lock").write_text(lock, encoding="utf-8")
+    handler = handler_package()
+    with zipfile.ZipFile(io.BytesIO(handler)) as package:
+        package.extractall(folder / "handler")
+    return hashlib.sha256(b"\0".join((dockerfile.encode(), lock.encode(), handler))).hexdigest()
