@@ -66,7 +66,7 @@ def _curve_table(curve: Curve, points: Sequence[TrainingEstimate]) -> Table:
             f"{where.nodes}",
             "" if where.batch_size is None else f"{where.batch_size}",
             show_duration(point.seconds),
-            f"{show_duration(point.low_seconds)} to {show_duration(point.high_seconds)}",
+            f"{show_duration(point.low_seconds)}–{show_duration(point.high_seconds)}",
             show_usd(point.usd),
             point.known_by,
         )

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import ceil
-
-import numpy as np
+from itertools import pairwise
+from math import ceil, inf
 
 from mlcd.core.machines import Deployment
 from mlcd.core.trial import Trial
-from mlcd.forecast.profiles import batch_of
 
 MARGIN = 1.25  # above the peak of a probe: a training of hours meets longer samples and saves checkpoints
 STEP_GIB = 0.25  # that memory is sold by
@@ -35,8 +33,8 @@ class MemoryNeed:
         peaks, share = self._peaks(deployment), node_share(deployment, deployment.batch_size)
         if share is None or not peaks or share > peaks[-1][0] * (1.0 + 1e-9):
             return 0.0
-        peak = float(np.interp(share, *zip(*peaks, strict=True)))
-        return min(ceil(MARGIN * peak / STEP_GIB) * STEP_GIB, deployment.offer.instance.memory_gib or np.inf)
+        steps = ceil(MARGIN * _peak_at(share, peaks) / STEP_GIB)
+        return min(steps * STEP_GIB, deployment.offer.instance.memory_gib or inf)
 
     def cut(self, deployment: Deployment) -> Deployment:
         """The deployment with just the memory that its batch needs, as far as that is known."""
@@ -51,15 +49,24 @@ def memory_need(trials: Iterable[Trial]) -> MemoryNeed:
     seen: dict[bool, list[tuple[float, float]]] = defaultdict(list)
     for trial in trials:
         found = trial.measurement
-        share = None if found is None else node_share(trial.deployment, batch_of(trial.deployment, found))
+        batch = trial.deployment.batch_size or (found.conditions.batch_size if found is not None else 0.0)
+        share = node_share(trial.deployment, batch)
         if found is not None and share is not None and found.usage.peak_memory_gib > 0:
             seen[trial.deployment.offer.instance.gpus > 0].append((share, found.usage.peak_memory_gib))
     return MemoryNeed(_rising(seen[False]), _rising(seen[True]))
 
 
-def node_share(deployment: Deployment, batch: int | None) -> float | None:
+def node_share(deployment: Deployment, batch: float | None) -> float | None:
     """Samples that a node holds at once; None: the program keeps its batch size to itself."""
-    return None if batch is None else batch / (deployment.workers * deployment.accumulation)
+    return batch / (deployment.workers * deployment.accumulation) if batch else None
+
+
+def _peak_at(share: float, peaks: Peaks) -> float:
+    """On the line between the two nearest; below the smallest its own."""
+    for (less, low), (more, high) in pairwise(peaks):
+        if less <= share <= more:
+            return low + (high - low) * (share - less) / (more - less)
+    return peaks[0][1] if share < peaks[0][0] else peaks[-1][1]
 
 
 def _rising(seen: list[tuple[float, float]]) -> Peaks:

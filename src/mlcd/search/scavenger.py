@@ -25,12 +25,14 @@ import numpy as np
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
 from mlcd.search.arrays import Floats, Mask
-from mlcd.search.candidates import types_over_prices
+from mlcd.search.candidates import affordable, types_over_prices
 from mlcd.search.growth import next_profile
+from mlcd.search.limits import best_feasible, room_for_probes
 from mlcd.search.outlook import Outlook, outlook_of
 from mlcd.search.space_models import SpaceModels, space_models
 from mlcd.search.speed_model import speed_beliefs
 from mlcd.search.stored_models import Reuse, why_none, with_stored_model
+from mlcd.search.table import Table, study_view
 
 SETTLING_PROBES = 3  # of the starting point, while its gradient noise still moves
 
@@ -53,6 +55,8 @@ class Scavenger:
         """The next deployment to profile, or the best by the models."""
         if not study.space:
             return Stop(None, "there is nothing to choose from")
+        if self.mode == "full" and (next_one := _first_untried(study)) is not None:
+            return next_one
         reuse = self._reuse(study)
         outlook = outlook_of(study, self._models(study, reuse))
         if isinstance(reuse, Reuse) and outlook.choice is not None:
@@ -93,8 +97,6 @@ class Scavenger:
         candidates = outlook.affordable
         if not candidates.any():
             return Stop(choice, _why_nothing_is_left(outlook))
-        if self.mode == "full":
-            return _smallest(outlook, candidates)
         start = _starting_point(outlook, candidates, self.types)
         return start or self._grow(outlook, candidates)
 
@@ -127,13 +129,21 @@ def _starting_point(outlook: Outlook, candidates: Mask, types: int) -> Deploymen
     for kind in types_over_prices(table, types):
         mine = candidates & (table.kind == kind)
         if kind not in tried and mine.any():
-            return _smallest(outlook, mine)
+            return _smallest(table, mine)
     return None
 
 
-def _smallest(outlook: Outlook, mine: Mask) -> Deployment:
+def _first_untried(study: Study) -> Deployment | None:
+    """The smallest deployment that was not tried and leaves the limits for the best measured one; None: none does."""
+    if not study.probes_left:
+        return None
+    view = study_view(study)
+    left = view.open & affordable(view, room_for_probes(study, best_feasible(study)))
+    return _smallest(view.table, left) if left.any() else None
+
+
+def _smallest(table: Table, mine: Mask) -> Deployment:
     """Fewest nodes first, then the smallest batch, then the lowest price."""
-    table = outlook.view.table
     rows = np.flatnonzero(mine)
     order = np.lexsort((table.usd_per_hour[rows], table.batch[rows], table.nodes[rows]))
     return table.deployments[int(rows[order[0]])]

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import exp, fsum, hypot, log
+from math import exp, fsum, hypot, log, sqrt
 
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Study
@@ -24,6 +24,7 @@ from mlcd.forecast.estimate import Estimate, spread_around
 from mlcd.forecast.parallel import Placement, StepLaw
 from mlcd.forecast.profiles import laws_of, placement_of
 from mlcd.forecast.step_fit import Profile, StepModel, fit_steps
+from mlcd.forecast.training_forecast import speed_error
 from mlcd.forecast.training_model import StepTimes, TrainingModel
 from mlcd.forecast.universal import Probe, universal_model
 from mlcd.search.trials import measured_trials
@@ -39,7 +40,8 @@ class SpaceModels:
 
     training: TrainingModel
     profiles: Mapping[str, Profiles]  # by family; a family without any is known from other jobs alone
-    more_spread: float = 0.0  # of the logarithm, of models that are another job's
+    unsteady: Mapping[str, float]  # by family: standard deviation of the logarithm that its probes leave to a training
+    more_spread: float = 0.0  # the same, of models that are another job's
 
     def knows(self, deployment: Deployment) -> bool:
         """Whether a model speaks of this deployment."""
@@ -49,12 +51,17 @@ class SpaceModels:
         """Samples a second: B ÷ τ."""
         placement = place(deployment)
         step = self.training.steps[placement.family].step(placement)
-        return spread_around(placement.batch / step.value, hypot(step.log_spread, self.more_spread))
+        return spread_around(placement.batch / step.value, self._spread(deployment, step))
 
     def training_seconds(self, deployment: Deployment) -> Estimate:
         """T, without starts and losses."""
         working = self.training.training_seconds(place(deployment))
-        return spread_around(working.value, hypot(working.log_spread, self.more_spread))
+        return spread_around(working.value, self._spread(deployment, working))
+
+    def _spread(self, deployment: Deployment, foretold: Estimate) -> float:
+        """A law is fitted to means; a training sees what lies around them as well."""
+        unsteady = self.unsteady.get(place(deployment).family, 0.0)
+        return hypot(foretold.log_spread, unsteady, self.more_spread)
 
     def belief(self, deployment: Deployment) -> Belief:
         """The same, as the search tells it."""
@@ -70,7 +77,7 @@ def space_models(study: Study, least_profiles: int = 1, more_spread: float = 0.0
     seen = {family: found for family, found in profiles.items() if len(found) >= max(1, least_profiles)}
     steps: dict[str, StepTimes] = {family: fitted(places[family], found) for family, found in seen.items()}
     steps |= _from_other_jobs(study, places, own, [family for family in places if family not in steps])
-    return SpaceModels(TrainingModel(steps, WorkOf(study)), seen, more_spread)
+    return SpaceModels(TrainingModel(steps, WorkOf(study)), seen, _unsteady(study, steps), more_spread)
 
 
 def model_beliefs(study: Study) -> tuple[Belief, ...]:
@@ -129,6 +136,21 @@ def profiles_by_family(trials: Iterable[Trial]) -> dict[str, Profiles]:
             profile = Profile(placement, placement.batch / trial.measurement.samples_per_second)
             found[placement.family].append(profile)
     return {family: tuple(profiles) for family, profiles in found.items()}
+
+
+def _unsteady(study: Study, families: Iterable[str]) -> dict[str, float]:
+    """How far a training may be off a measured mean: by the job's own probes, or by earlier ones where there are none."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for trials in (study.trials, *(study.earlier if not study.trials else ())):
+        for trial in trials:
+            if trial.measurement is not None:
+                found[place(trial.deployment).family].append(speed_error(trial.measurement))
+    overall = [error for errors in found.values() for error in errors]
+    return {family: _root_mean_square(found.get(family, overall)) for family in families}
+
+
+def _root_mean_square(errors: Sequence[float]) -> float:
+    return sqrt(fsum(error**2 for error in errors) / len(errors)) if errors else 0.0
 
 
 def _with_earlier(study: Study, family: str, places: tuple[Placement, ...], own: Profiles) -> Profiles:
