@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mlcd.api import Client
-from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
 from mlcd.core.view import JobView
-from mlcd.reporting.curve import read_price
 from mlcd.reporting.training_estimates import chosen, training_estimates
 
 TRACE = Path(__file__).parents[2] / "docs" / "tutorial" / "trace.csv"
@@ -98,12 +95,3 @@ def test_a_job_that_does_not_want_to_learn_is_probed(client: Client) -> None:
     replay(client, "scavenger")
     view = replay(client, {"strategy": "scavenger", "options": {"mode": "none"}, "learn": False}, name="two")
     assert view.trials
-
-
-def test_another_price_model_charges_for_the_memory_that_a_batch_was_seen_to_need(client: Client) -> None:
-    story = client.story(replay(client, "scavenger").record.id)
-    assert isinstance(story.view.record, JobRecord)
-    price = read_price("vcpu-gib:0.03,0.004")
-    cut = replace(story.view.trials[0].deployment, memory_gib=2.0)
-    whole = replace(cut, memory_gib=0.0)
-    assert price(cut, 3600.0) == pytest.approx(price(whole, 3600.0) + 2.0 * 0.004)

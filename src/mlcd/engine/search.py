@@ -162,8 +162,6 @@ class Search:
         if stop.choice is None:
             refuse_failing_program(study.trials)
             refuse_failed_starts(study.trials)
-        if self._all_done(study) is not None:
-            study = replace(study, samples=1.0, samples_at={}, samples_spread={})
         plan = make_plan(study, stop, expected_speeds(self.searcher, study))
         report_samples(self.context, self._record, self.earlier, study.trials)
         return replace(plan, trained=carried_samples(self.context.folder))

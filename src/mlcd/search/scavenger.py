@@ -24,6 +24,7 @@ import numpy as np
 
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
+from mlcd.forecast.design import FIRST_ROUND
 from mlcd.search.arrays import Floats, Mask
 from mlcd.search.candidates import affordable, types_over_prices
 from mlcd.search.growth import next_profile
@@ -80,7 +81,7 @@ class Scavenger:
     def _models(self, study: Study, reuse: Reuse | None) -> SpaceModels:
         if reuse is None:
             return space_models(study)
-        return space_models(replace(study, earlier=(reuse.job.trials,)), more_spread=reuse.error)
+        return space_models(replace(study, earlier=(reuse.job.trials,)), FIRST_ROUND, reuse.error)
 
     def _fallen_back(self, study: Study) -> str:
         if self.mode != "none" or not study.tried:
