@@ -199,6 +199,15 @@ def test_beliefs_of_every_strategy_are_the_models_once_a_family_was_seen_enough_
             assert expected[each] == models.belief(each)
 
 
+def test_what_an_earlier_job_of_the_program_profiled_is_not_profiled_again() -> None:
+    """One probe shows how fast this job is beside it; the choice is then made by its shape."""
+    job = replace(study(), earlier=(earlier_job(factor=2.0).trials,))
+    searched = play(Scavenger(), job, truth)
+    assert len(searched.study.trials) <= 3 < len(play(Scavenger(), study(), truth).study.trials)
+    assert searched.stop.choice is not None
+    assert value(job, searched.stop.choice) < 1.1 * min(value(job, each) for each in SPACE)
+
+
 def _training(deployment: Deployment) -> tuple[float, float]:
     seconds = study().training_seconds(deployment, truth(deployment))
     return seconds, deployment.rental_usd(seconds)

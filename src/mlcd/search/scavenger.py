@@ -124,9 +124,14 @@ def _until_settled(outlook: Outlook) -> Deployment | None:
 
 
 def _starting_point(outlook: Outlook, candidates: Mask, types: int) -> Deployment | None:
-    """(K_min, B_min) of the next type, cheapest first; None: all were tried."""
-    table = outlook.view.table
-    tried = set(table.kind[table.rows(tuple(outlook.view.study.tried))].tolist())
+    """(K_min, B_min) of the next type, cheapest first; None: all were tried.
+
+    After the first probe earlier jobs of the program count as well: it has shown how fast this one is beside them.
+    """
+    table, study = outlook.view.table, outlook.view.study
+    tried = set(table.kind[table.rows(tuple(study.tried))].tolist())
+    if study.trials:
+        tried |= {table.kinds.index(name) for name in outlook.models.instances if name in table.kinds}
     for kind in types_over_prices(table, types):
         mine = candidates & (table.kind == kind)
         if kind not in tried and mine.any():

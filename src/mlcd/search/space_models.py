@@ -43,6 +43,11 @@ class SpaceModels:
     unsteady: Mapping[str, float]  # by family: standard deviation of the logarithm that its probes leave to a training
     more_spread: float = 0.0  # the same, of models that are another job's
 
+    @property
+    def instances(self) -> set[str]:
+        """The instance types that were profiled, by this job or by earlier ones of its program."""
+        return {profile.placement.instance for profiles in self.profiles.values() for profile in profiles}
+
     def knows(self, deployment: Deployment) -> bool:
         """Whether a model speaks of this deployment."""
         return place(deployment).family in self.training.steps
@@ -73,7 +78,8 @@ def space_models(study: Study, least_profiles: int = 1, more_spread: float = 0.0
     """The models of all families of which so many profiles are known, and of those that other jobs tell of."""
     places = families_of(study.space)
     own = profiles_by_family(measured_trials(study))
-    profiles = {family: _with_earlier(study, family, places[family], own.get(family, ())) for family in places}
+    before = [_at_level(places, own, profiles_by_family(trials)) for trials in study.earlier]
+    profiles = {family: _joined(own.get(family, ()), (past.get(family, ()) for past in before)) for family in places}
     seen = {family: found for family, found in profiles.items() if len(found) >= max(1, least_profiles)}
     steps: dict[str, StepTimes] = {family: fitted(places[family], found) for family, found in seen.items()}
     steps |= _from_other_jobs(study, places, own, [family for family in places if family not in steps])
@@ -153,28 +159,36 @@ def _root_mean_square(errors: Sequence[float]) -> float:
     return sqrt(fsum(error**2 for error in errors) / len(errors)) if errors else 0.0
 
 
-def _with_earlier(study: Study, family: str, places: tuple[Placement, ...], own: Profiles) -> Profiles:
-    """The job's own profiles, and those of earlier jobs of its program at the level that its own show."""
-    known = {profile.placement for profile in own}
-    found = list(own)
-    for trials in study.earlier:
-        before = profiles_by_family(trials).get(family, ())
-        factor = _level(places, own, before)
-        for profile in before:
-            if profile.placement not in known:
-                known.add(profile.placement)
-                found.append(Profile(profile.placement, profile.step_seconds * factor))
-    return tuple(found)
+def _joined(own: Profiles, earlier: Iterable[Profiles]) -> Profiles:
+    """The job's own profiles, and of other placements the newest of earlier jobs of its program."""
+    found = {profile.placement: profile for profile in own}
+    for profiles in earlier:
+        for profile in profiles:
+            found.setdefault(profile.placement, profile)
+    return tuple(found.values())
 
 
-def _level(places: tuple[Placement, ...], own: Profiles, before: Profiles) -> float:
-    """How many times longer the job's steps take than those of an earlier one, by what both tell of the same places."""
-    if not own or not before:
-        return 1.0
+def _at_level(
+    places: Mapping[str, tuple[Placement, ...]], own: Mapping[str, Profiles], before: Mapping[str, Profiles]
+) -> dict[str, Profiles]:
+    """An earlier job's profiles as if its steps took as long as the job's own do, by what both tell of the same places."""
+    gaps = [
+        log(profile.step_seconds / _foretold(places[family], own[family], before[family], profile.placement))
+        for family in own
+        if family in before and family in places
+        for profile in own[family]
+    ]
+    factor = exp(fsum(gaps) / len(gaps)) if gaps else 1.0
+    scaled = {
+        family: (Profile(one.placement, one.step_seconds * factor) for one in before[family]) for family in before
+    }
+    return {family: tuple(profiles) for family, profiles in scaled.items()}
+
+
+def _foretold(places: tuple[Placement, ...], own: Profiles, before: Profiles, placement: Placement) -> float:
+    """The step time that an earlier job's profiles let expect."""
     everywhere = tuple(dict.fromkeys((*places, *(profile.placement for profile in own))))
-    model = fitted(everywhere, before)
-    gaps = [log(profile.step_seconds / model.step(profile.placement).value) for profile in own]
-    return exp(fsum(gaps) / len(gaps))
+    return fitted(everywhere, before).step(placement).value
 
 
 def _from_other_jobs(
