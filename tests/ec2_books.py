@@ -25,6 +25,7 @@ class Life:
     """An instance from its launch to its end."""
 
     id: str
+    type: str
     launched_by: str  # the task
     launched_at: float
     ended_at: float | None  # None: it lives, or nobody knows when it died
@@ -46,10 +47,12 @@ def assert_bill_is_true(
     """Every machine is paid once, from its launch to its end, and none runs any more."""
     wait_for(lambda: not client.sweep() and not ec2.hosts(), "the last machines to be given back")
     view, machines = client.view(job_id), lives(ec2, job_id, died)
-    usd_per_second = view.record.deployment.offer.usd_per_hour / 3600.0
-    charged = sum(life.charged_seconds for life in machines)
-    billed = machine_usd(view.bill) / usd_per_second
-    assert charged - 2.0 * len(machines) < billed < charged + late_seconds * len(machines)
+    prices = {offer.instance.name: offer.usd_per_hour / 3600.0 for offer in view.record.deployment.types}
+
+    def usd(more_seconds: float) -> float:
+        return sum((life.charged_seconds + more_seconds) * prices[life.type] for life in machines)
+
+    assert usd(-2.0) < machine_usd(view.bill) < usd(late_seconds)
     assert sum(item.usd for item in view.bill) == pytest.approx(view.spent.usd)
 
 
@@ -71,6 +74,7 @@ def _life(one: dict[str, Any], died: Mapping[str, float]) -> Life:
     moment = datetime.fromisoformat(ended[1]).replace(tzinfo=UTC).timestamp() if ended else None
     return Life(
         id=one["InstanceId"],
+        type=one["InstanceType"],
         launched_by=tags["Name"].removeprefix("mlcd "),
         launched_at=one["LaunchTime"].timestamp(),
         ended_at=died.get(one["InstanceId"], moment),

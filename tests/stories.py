@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp
 
 from mlcd.core.goal import Aim, Goal
@@ -137,6 +138,15 @@ def searching() -> JobView:
 def goal() -> Goal:
     """As fast as possible for sixty dollars, within four hours."""
     return Goal(Aim.FASTEST, deadline_seconds=4 * 3600.0, budget_usd=60.0)
+
+
+def served(view: JobView) -> JobView:
+    """The same with two parameter servers of another type than the workers."""
+    plan = view.record.plan
+    assert plan is not None
+    server = replace(plan.deployment.offer, instance=InstanceType("c5n.large", 2, network_gbps=3.0), usd_per_hour=0.11)
+    where = replace(plan.deployment, servers=2, server_offer=server)
+    return replace(view, record=replace(view.record, plan=replace(plan, deployment=where)))
 
 
 def planned() -> JobView:

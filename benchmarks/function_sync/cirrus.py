@@ -10,6 +10,7 @@ import multiprocessing
 import socket
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing.synchronize import Event
 
 import numpy as np
@@ -35,11 +36,16 @@ class Cirrus:
         self.steps["DL-grad"] += time.perf_counter() - uploaded_s
 
 
-def start_server(world_size: int, parameters: int, address: str = "127.0.0.1") -> tuple[multiprocessing.Process, int]:
+Serve = Callable[[socket.socket, int, int, Event], None]  # listening socket, workers, parameters, ready
+
+
+def start_server(
+    serve: Serve, world_size: int, parameters: int, address: str = "127.0.0.1"
+) -> tuple[multiprocessing.Process, int]:
     """The server in a process of its own, and its port."""
     listening = socket.create_server((address, 0), backlog=world_size)
     ready = multiprocessing.Event()
-    process = multiprocessing.Process(target=_serve, args=(listening, world_size, parameters, ready), daemon=True)
+    process = multiprocessing.Process(target=serve, args=(listening, world_size, parameters, ready), daemon=True)
     process.start()
     if not ready.wait(_START_SECONDS):
         process.kill()
@@ -49,7 +55,8 @@ def start_server(world_size: int, parameters: int, address: str = "127.0.0.1") -
     return process, port
 
 
-def _serve(listening: socket.socket, world_size: int, parameters: int, ready: Event) -> None:
+def serve_whole(listening: socket.socket, world_size: int, parameters: int, ready: Event) -> None:
+    """The server that sends the sum when it has all of it."""
     total = np.zeros(parameters, np.float32)
     lock, turn = threading.Lock(), threading.Barrier(world_size)
     ready.set()

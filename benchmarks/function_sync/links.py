@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from mlcd_emulate.system import run_tool, try_tool
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _NETWORK_NAMESPACE = 0x40000000  # CLONE_NEWNET of Linux
 _PARENT_DEATH_SIGNAL = 1
+_START_SECONDS = 90.0  # of any server
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def opened_inside(host: Host | None, opens: Callable[[], AbstractContextManager[
     process.start()
     its.close()  # with the process gone nobody holds that end, and waiting for it ends
     try:
-        yield _first_word(mine)
+        yield _first_word(mine, process)
     finally:
         with suppress(BrokenPipeError):
             mine.send("end")
@@ -107,8 +108,14 @@ def opened_inside(host: Host | None, opens: Callable[[], AbstractContextManager[
         process.kill()
 
 
-def _first_word(pipe: Connection) -> Any:
-    """What the process has opened; one that could not open it has said why and ended."""
+def _first_word(pipe: Connection, process: multiprocessing.Process) -> Any:
+    """What the process has opened; one that could not open it has said why and ended, or says nothing at all.
+
+    Its children may outlive it and hold its end of the pipe, so that waiting for the pipe alone might not end.
+    """
+    if pipe not in wait([pipe, process.sentinel], _START_SECONDS) and not pipe.poll():
+        why = "said nothing within" if process.is_alive() else "ended within"
+        raise SystemExit(f"A server did not start: it {why} {_START_SECONDS:.0f} s, see above.")
     try:
         return pipe.recv()
     except EOFError:

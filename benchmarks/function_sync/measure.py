@@ -1,4 +1,4 @@
-"""Communication time per iteration: ours, Siren's and Cirrus's ways, gloo and a memory copy, side by side.
+"""Communication time per iteration: ours, LambdaML's, Siren's and Cirrus's ways, gloo and a memory copy, side by side.
 
 All systems work on the same gradients in the same processes, one after the other in a changing order, in one run.
 A time is that of the slowest worker, from when all have begun; shown is the median over the rounds.
@@ -17,6 +17,7 @@ import signal
 import statistics
 import time
 from contextlib import nullcontext
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,12 @@ import numpy as np
 from links import Network, enter, shaped_network
 from places import Places, Wires, start_places
 from plot import draw
-from systems import STEPS, busy_seconds, cpu_seconds, open_system, servers_of
+from systems import STEPS, busy_seconds, cpu_seconds, open_system, servers_of, valkeys_of
 
 from mlcd.sync import join
 
 _VALKEYS = ("ours, 1 Valkey", "ours, 2 Valkeys", "ours, 4 Valkeys", "ours, 8 Valkeys")
-_OTHERS = ("Siren, S3", "Cirrus", "gloo")
+_OTHERS = ("LambdaML, S3", "LambdaML, 4 Valkeys", "Siren, S3", "Cirrus", "Cirrus, pipelined", "gloo")
 LINKED = (*_VALKEYS, *_OTHERS)  # what passes through links
 SYSTEMS = ("ours, shm, no copies", "ours, shm", *_VALKEYS, "Siren, folder", *_OTHERS, "memory copy")
 _PATTERN = np.random.default_rng(0).random(1_000_003, np.float32)
@@ -54,7 +55,7 @@ def main() -> None:
 def measure(workers: int, millions: float, options: argparse.Namespace) -> dict[str, Any]:
     """All systems at one number of workers and one size."""
     parameters = int(millions * 1e6)
-    stores = max((servers_of(name) for name in options.systems if name != "Cirrus"), default=0)
+    stores = max(map(valkeys_of, options.systems))
     speeds = (options.worker_mbit, options.server_mbit, options.cirrus_mbit or options.server_mbit)
     wires = Wires(*(speed / options.scale for speed in speeds))
     with (
@@ -80,13 +81,26 @@ def _run_workers(places: Places, parameters: int, options: argparse.Namespace) -
         its.close()
         pipes.append(mine)
     try:
-        seen = [pipe.recv() for pipe in pipes]
+        seen = [_result(rank, pipe, processes) for rank, pipe in enumerate(pipes)]
         for process in processes:
             process.join(10)
         return seen
     finally:
         for process in processes:
             process.kill()
+
+
+def _result(rank: int, pipe: Connection, processes: list[multiprocessing.Process]) -> Seen:
+    """What a worker has seen; when any of them fails, the others would wait for it for ever."""
+    while not pipe.poll(0.2):
+        for number, process in enumerate(processes):
+            if process.exitcode:
+                raise SystemExit(f"Worker {number} ended with exit code {process.exitcode}: see above.")
+    try:
+        seen: Seen = pipe.recv()
+    except EOFError:
+        raise SystemExit(f"Worker {rank} ended without a result: see above.") from None
+    return seen
 
 
 def work(rank: int, places: Places, parameters: int, options: argparse.Namespace, pipe: Any) -> None:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cirrus import start_server
+from cirrus import Serve, serve_whole, start_server
+from cirrus_pipelined import serve_pipelined
 from links import Host, Network, opened_inside
 
 from mlcd.sync import remove_segments
@@ -44,6 +45,7 @@ class Places:
     s3_endpoint: str
     folder: str
     cirrus: tuple[str, int]
+    pipelined: tuple[str, int]
     gloo: tuple[str, int]
     world_size: int
     server_pids: tuple[int, ...]
@@ -67,8 +69,10 @@ def start_places(
         ending.callback(shutil.rmtree, folder, ignore_errors=True)
         name = f"bench-{os.getpid()}"
         ending.callback(remove_segments, name)
-        cirrus = partial(_cirrus, world_size, parameters)
-        cirrus_pid, *cirrus_at = _inside(ending, host(wires.cirrus_mbit), cirrus)
+        central = [
+            _inside(ending, host(wires.cirrus_mbit), partial(_cirrus, serve, world_size, parameters))
+            for serve in (serve_whole, serve_pipelined)
+        ]
         # An object store is as wide as all who use it: its link is never the narrowest.
         s3_host = host(world_size * wires.worker_mbit)
         s3_pid, endpoint = _inside(ending, s3_host, partial(_s3_server, folder / "s3"))
@@ -77,10 +81,11 @@ def start_places(
             shm_name=name,
             s3_endpoint=endpoint,
             folder=(folder / "plain").as_uri(),
-            cirrus=(cirrus_at[0], cirrus_at[1]),
+            cirrus=central[0][1],
+            pipelined=central[1][1],
             gloo=(_address(workers[0]), _free_port()),
             world_size=world_size,
-            server_pids=(*(pid for _, pid in stores), cirrus_pid, s3_pid),
+            server_pids=(*(pid for _, pid in stores), *(pid for pid, _ in central), s3_pid),
             network=network,
             hosts=workers,
         )
@@ -101,10 +106,10 @@ def _valkey(address: str) -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def _cirrus(world_size: int, parameters: int, address: str) -> Iterator[tuple[int, str, int]]:
-    process, port = start_server(world_size, parameters, address)
+def _cirrus(serve: Serve, world_size: int, parameters: int, address: str) -> Iterator[tuple[int, tuple[str, int]]]:
+    process, port = start_server(serve, world_size, parameters, address)
     try:
-        yield process.pid or 0, address, port
+        yield process.pid or 0, (address, port)
     finally:
         process.kill()
 

@@ -9,14 +9,16 @@ from typing import Protocol
 
 import numpy as np
 from cirrus import Cirrus
+from cirrus_pipelined import PipelinedCirrus
+from lambdaml import LambdaML, Objects, Store, Valkeys
 from places import BUCKET, Places, s3_variables
 from siren import Siren
 
 from mlcd.sync import Group, join
-from mlcd_functions.objects.base import open_object_store
+from mlcd_functions.objects.base import ObjectStore, open_object_store
 
 STEPS = ("UL-shard", "DL-shard", "UL-aggr", "DL-grad")
-_VALKEYS = re.compile(r"ours, (\d+) Valkeys?")
+_VALKEYS = re.compile(r"(ours|LambdaML), (\d+) Valkeys?")
 
 
 class System(Protocol):
@@ -32,21 +34,31 @@ def open_system(kind: str, places: Places, rank: int, parameters: int) -> System
     makers = {
         "ours, shm, no copies": lambda: _in_place(places, rank, parameters),
         "ours, shm": lambda: _ours(f"shm://{places.shm_name}", "shm", places, rank),
-        "Siren, S3": lambda: _siren_s3(places, rank),
+        "Siren, S3": lambda: Siren(_s3(places), rank, places.world_size),
         "Siren, folder": lambda: Siren(open_object_store(places.folder), rank, places.world_size),
         "Cirrus": lambda: Cirrus(places.cirrus),
+        "Cirrus, pipelined": lambda: PipelinedCirrus(places.pipelined),
+        "LambdaML, S3": lambda: _lambdaml(Objects(_s3(places)), places, rank),
         "gloo": lambda: Gloo(places, rank),
         "memory copy": MemoryCopy,
     }
-    if found := _VALKEYS.fullmatch(kind):
-        return _ours(",".join(places.server_urls[: int(found[1])]), f"valkeys-{found[1]}", places, rank)
-    return makers[kind]()
+    if (servers := valkeys_of(kind)) == 0:
+        return makers[kind]()
+    urls = places.server_urls[:servers]
+    if kind.startswith("LambdaML"):
+        return _lambdaml(Valkeys(urls), places, rank)
+    return _ours(",".join(urls), f"valkeys-{servers}", places, rank)
 
 
 def servers_of(kind: str) -> int:
     """How many servers a system rents; an object store is paid by request."""
+    return valkeys_of(kind) or int(kind.startswith("Cirrus"))
+
+
+def valkeys_of(kind: str) -> int:
+    """How many of them are Valkeys."""
     found = _VALKEYS.fullmatch(kind)
-    return int(found[1]) if found else int(kind == "Cirrus")
+    return int(found[2]) if found else 0
 
 
 def _ours(url: str, name: str, places: Places, rank: int) -> Ours:
@@ -58,9 +70,13 @@ def _in_place(places: Places, rank: int, parameters: int) -> Ours:
     return Ours(group, group.empty(parameters))
 
 
-def _siren_s3(places: Places, rank: int) -> Siren:
+def _lambdaml(store: Store, places: Places, rank: int) -> LambdaML:
+    return LambdaML(store, rank, places.world_size)
+
+
+def _s3(places: Places) -> ObjectStore:
     os.environ.update(s3_variables(places.s3_endpoint))
-    return Siren(open_object_store(f"s3://{BUCKET}/run"), rank, places.world_size)
+    return open_object_store(f"s3://{BUCKET}/run")
 
 
 class Ours:

@@ -18,7 +18,7 @@ KINDS = {"clouds": "cloud", "platforms": "platform", "searchers": "search strate
 # What distributions of this project bring that are not installed with mlcd, by the extra that installs them.
 OPTIONAL = {
     "clouds": {"functions": "functions"},
-    "searchers": dict.fromkeys(("convbo", "bo-imprd", "cherrypick", "cp-imprd", "paleo"), "bench"),
+    "searchers": dict.fromkeys(("convbo", "bo-imprd", "cherrypick", "cp-imprd", "paleo", "q-learning"), "bench"),
 }
 
 

@@ -17,14 +17,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlcd.adapt.changes import Conditions, Lesson, Replan, largest_change, reconsider
+from mlcd.adapt.changes import Conditions, Lesson, Replan
+from mlcd.adapt.phases import PhaseFacts, last_searched, lesson_of, lost_to_search, next_phase, usd_per_sample
 from mlcd.api import Client
 from mlcd.core.machines import Deployment
 from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
-from mlcd.core.task import TaskKind
+from mlcd.core.trial import FailureKind
 from mlcd.core.view import JobView
-from mlcd.errors import TaskFailedError
+from mlcd.errors import GoalUnreachableError, TaskFailedError
 
 PREVIOUS = "previous"  # the folder in which a phase finds the model of the one before it
 
@@ -41,15 +42,15 @@ class Phase:
     why: str  # it was searched, or not
     seconds: float
     usd: float
-    search_usd: float
+    search_usd: float  # lost to looking; what probes have trained is not
     samples: float
-    samples_per_second: float  # as it was measured there; 0: it was not
+    usd_per_sample: float  # of the training alone, as it was measured there; 0: it was not
     model: Path
 
     @property
-    def usd_per_sample(self) -> float:
-        """Of the training alone; 0: not known."""
-        return self.deployment.usd(1.0) / self.samples_per_second if self.samples_per_second else 0.0
+    def facts(self) -> PhaseFacts:
+        """What is remembered of it for the next."""
+        return PhaseFacts(self.conditions, self.searched, self.search_usd, self.usd_per_sample)
 
 
 class Workflow:
@@ -77,28 +78,32 @@ class Workflow:
 
     def run(self, conditions: Conditions, **changes: Any) -> Phase:
         """Run the next phase to its end: the job with these keys changed."""
-        decision = self._decision(conditions)
-        if decision is None:
-            changes |= _pinned(self.phases[-1].deployment)
+        decision = next_phase([phase.facts for phase in self.phases], conditions, self.lessons)
         if self.phases and self._hand_on:
             mounts = {**changes.get("file_mounts", {}), PREVIOUS: str(self.phases[-1].model)}
             changes |= {"file_mounts": mounts}
-        view = self._drive(changes)
-        phase = self._phase(conditions, view, decision.why if decision is not None else "")
-        self._learn(phase)
-        self.phases.append(phase)
+        if isinstance(decision, Replan):
+            self.phases.append(self._searched(conditions, changes, decision.why))
+        else:
+            self.phases.append(self._stayed(conditions, changes))
+        return self.phases[-1]
+
+    def _searched(self, conditions: Conditions, changes: Mapping[str, Any], why: str) -> Phase:
+        """The phase on whatever a search finds."""
+        view = self._succeeded(self._drive(changes))
+        phase = self._phase(conditions, view, why)
+        self._learn(phase, view)
         return phase
 
-    def _decision(self, conditions: Conditions) -> Replan | None:
-        """Whether the next phase searches; the first always does."""
-        if not self.phases:
-            return Replan("nothing is known yet")
-        last, searched = self.phases[-1], [phase for phase in self.phases if phase.searched]
-        samples = conditions.samples or last.samples
-        search_usd = searched[-1].search_usd if searched else 0.0
-        before = searched[-1].conditions if searched else last.conditions
-        decision = reconsider(before, conditions, last.usd_per_sample * samples, search_usd, self.lessons)
-        return decision if isinstance(decision, Replan) else None
+    def _stayed(self, conditions: Conditions, changes: Mapping[str, Any]) -> Phase:
+        """The phase where the one before it ran, or on what a search finds where that cannot be."""
+        view = self._drive({**changes, **_pinned(self.phases[-1].deployment)})
+        if not _serves_no_more(view):
+            return self._phase(conditions, self._succeeded(view), "")
+        why = f"{self.phases[-1].deployment} does not serve any more: {view.record.error}"
+        phase = self._searched(conditions, {**changes, **_limits_left(view)}, why)
+        lost = view.spent
+        return replace(phase, seconds=phase.seconds + lost.seconds, usd=phase.usd + lost.usd)
 
     def _drive(self, changes: Mapping[str, Any]) -> JobView:
         envs = {
@@ -109,17 +114,20 @@ class Workflow:
         loaded = self._client.load(self._job, envs=envs, overrides=overrides)
         job_id = self._client.submit(loaded, cloud=self._cloud)
         self._client.confirm(job_id)
-        view = self._client.drive(job_id)
+        return self._client.drive(job_id)
+
+    def _succeeded(self, view: JobView) -> JobView:
         if view.record.state is not JobState.SUCCEEDED:
             raise TaskFailedError(
-                f"Phase {len(self.phases) + 1} ({job_id}) is {view.record.state}: {view.record.error}",
-                f"`mlcd logs {job_id}` says more.",
+                f"Phase {len(self.phases) + 1} ({view.record.id}) is {view.record.state}: {view.record.error}",
+                f"`mlcd logs {view.record.id}` says more.",
             )
         return view
 
     def _phase(self, conditions: Conditions, view: JobView, why: str) -> Phase:
         record = view.record
-        search_usd = sum(item.usd for item in view.bill if item.kind is TaskKind.PROBE)
+        carried = any(attempt.samples_before > 0 for attempt in view.run.attempts[:1])
+        lost = lost_to_search(view.trials, carried)
         samples = max((attempt.samples_before + attempt.samples for attempt in view.run.attempts), default=0.0)
         return Phase(
             number=len(self.phases) + 1,
@@ -130,34 +138,50 @@ class Workflow:
             why=why or "replanning would not pay",
             seconds=view.spent.seconds,
             usd=view.spent.usd,
-            search_usd=search_usd if why else 0.0,
+            search_usd=lost.usd if why else 0.0,
             samples=samples,
-            samples_per_second=_measured(view),
+            usd_per_sample=usd_per_sample(record.deployment, view.trials),
             model=self._model_of(record),
         )
 
     def _model_of(self, record: JobRecord) -> Path:
         return self._client.settings.jobs / record.id / "model"
 
-    def _learn(self, phase: Phase) -> None:
-        """What a search has gained, against going on as before at the old cost of a sample."""
-        if not (phase.searched and self.phases) or self.phases[-1].usd_per_sample <= 0:
+    def _learn(self, phase: Phase, view: JobView) -> None:
+        """What a search has gained, against staying where the phase before it ran."""
+        if not self.phases:
             return
-        _, change = largest_change(self.phases[-1].conditions, phase.conditions)
-        saved = 1.0 - phase.usd_per_sample / self.phases[-1].usd_per_sample
-        self.lessons.append(Lesson(change, saved))
+        last, believed = self.phases[-1], self._client.story(view.record.id).beliefs
+        staying_usd = usd_per_sample(last.deployment, view.trials, believed[-1] if believed else ())
+        before = last_searched([each.facts for each in self.phases]).conditions
+        lesson = lesson_of(before, phase.conditions, staying_usd, phase.usd_per_sample)
+        self.lessons.extend([lesson] if lesson is not None else [])
 
 
-def _measured(view: JobView) -> float:
-    """Samples a second of the deployment that was taken."""
-    seen = [
-        trial.measurement.samples_per_second
-        for trial in view.trials
-        if trial.measurement is not None and trial.deployment == view.record.deployment
-    ]
-    return seen[-1] if seen else 0.0
+def _serves_no_more(view: JobView) -> bool:
+    """Whether the job failed because its one deployment cannot keep the limits, or cannot hold it; others may."""
+    failures = [trial.failure.reason for trial in view.trials if trial.failure is not None]
+    unreachable = view.record.exit_code == GoalUnreachableError.exit_code
+    failed = view.record.state is JobState.FAILED and (unreachable or FailureKind.OUT_OF_MEMORY in failures)
+    return failed and view.goal.excess(view.spent.seconds, view.spent.usd) < 1.0
+
+
+def _limits_left(view: JobView) -> dict[str, Any]:
+    """The limits of a phase less what the failed job has taken; a moment stays the same moment."""
+    deadline, budget = view.goal.limits
+    left: dict[str, Any] = {}
+    if deadline is not None and view.record.job.deadline_at is None:
+        left["deadline"] = f"{deadline - view.spent.seconds:.3f}s"
+    if budget is not None:
+        left["budget"] = budget - view.spent.usd
+    return left
 
 
 def _pinned(deployment: Deployment) -> dict[str, Any]:
     """The keys that leave one deployment alone."""
-    return {"resources": {"instance_type": deployment.offer.instance.name}, "num_nodes": deployment.nodes}
+    servers = {"instance_type": deployment.of_servers.instance.name, "count": deployment.servers}
+    return {
+        "resources": {"instance_type": deployment.offer.instance.name},
+        "num_nodes": deployment.nodes,
+        **({"servers": servers} if deployment.servers else {}),
+    }

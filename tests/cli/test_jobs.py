@@ -197,6 +197,15 @@ def test_a_plan_of_other_limits_says_that_its_reason_is_of_then(mlcd: Command) -
     assert "Planned for other limits: The fastest" in mlcd("status", "j-7f3a", client=FakeClient(current=raised)).out
 
 
+def test_a_plan_with_servers_of_another_type_has_a_price_for_each_type(mlcd: Command) -> None:
+    shown = " ".join(mlcd("status", "j-7f3a", client=FakeClient(current=stories.served(stories.planned()))).out.split())
+    assert "Chosen 2 × p3.2xlarge + 2 × c5n.large serving, batch 256, $6.34/h" in shown
+    assert "Prices 2 × p3.2xlarge at $6.12/h, 2 × c5n.large serving at $0.2200/h" in shown
+    data = mlcd("status", "j-7f3a", "--json", client=FakeClient(current=stories.served(stories.planned()))).data
+    chosen = data["record"]["plan"]["deployment"]
+    assert (chosen["servers"], chosen["server_offer"]["usd_per_hour"]) == (2, 0.11)
+
+
 def test_resume_without_yes_leaves_a_plan_waiting(mlcd: Command) -> None:
     client = FakeClient(acts=[[stories.planned()]], current=stories.planned())
     assert mlcd("resume", "j-7f3a", client=client).code == 101

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from rich.console import Console
 
+import stories
 from cli.fake_client import Command, FakeClient, stray
-from mlcd.cli.tables import findings_table
-from mlcd.core.view import Finding, SweepProblem
+from mlcd.cli.tables import check_table, findings_table
+from mlcd.core.view import Check, Finding, SweepProblem
 
 
 def test_offers_are_sorted_by_price(mlcd: Command) -> None:
@@ -37,6 +38,16 @@ def test_check_says_what_would_be_tried_and_spends_nothing(mlcd: Command) -> Non
     assert "ports is not used by mlcd." in done.err
     assert client.names() == ["load", "check"]
     assert max(len(line) for line in done.out.splitlines()) <= 80
+
+
+def test_check_names_the_servers_that_may_stand_beside_each_type() -> None:
+    where = stories.served(stories.planned()).record.plan
+    assert where is not None
+    console = Console(width=100, record=True)
+    console.print(check_table(Check(stories.job(), (), (where.deployment,), (60.0,), (0.1,))))
+    text = console.export_text()
+    assert "servers" in text
+    assert "c5n.large" in text
 
 
 def test_check_as_json_has_the_space(mlcd: Command) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mlcd.api import Client
 from mlcd.core.job import BatchSizes, Direction, Job, Target, Work
 from mlcd.core.machines import Deployment, InstanceType, Offer
+from mlcd.core.progress import NodeUsage, Usage
 from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
+from mlcd.core.study import WorkerBandwidth
 from mlcd.core.trial import Measurement, Trial
 from mlcd.core.view import JobView
 from mlcd.engine.earlier_jobs import Earlier, Past
@@ -46,6 +50,17 @@ def past(job_id: str, factor: float = 1.0, likeness: str = "", noise: float | No
 def test_trials_of_the_same_program_are_known_before_the_first_probe() -> None:
     earlier = Earlier(RECORD, (past("a", likeness="the same program"), past("b")))
     assert earlier.studies(()) == (trials(),)
+
+
+def test_the_bandwidth_of_a_worker_is_known_from_every_job_of_the_same_program() -> None:
+    usage = Usage.of([NodeUsage(network_mbps=80.0), NodeUsage(network_mbps=300.0)])
+    served = Deployment(
+        OFFER, 2, 64, servers=1, server_offer=replace(OFFER, instance=InstanceType("s", network_gbps=3.0))
+    )
+    seen = (Trial(served, Measurement(1.0, 1.0, 1.0, usage=usage), 10.0, 0.1),)
+    pasts = tuple(Past(name, seen, None, "the same program") for name in "abcd")
+    known = Earlier(RECORD, (*pasts, Past("other", seen, None))).bandwidths
+    assert known == tuple(WorkerBandwidth("m", 64, 3.0, 80.0, name) for name in "abcd")
 
 
 def test_another_program_is_taken_over_once_a_probe_shows_that_it_is_alike() -> None:

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from mlcd.api import Client
-from mlcd.clouds.tasks.processes import started_seconds
+from mlcd.clouds.tasks.processes import command_line, started_seconds
 from mlcd.core.run import JobState
 from mlcd.engine import control
 from mlcd.engine.context import job_folder
@@ -210,11 +210,7 @@ def dying() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def controllers_of(job_id: str) -> list[int]:
-    return [
-        process.pid
-        for process in psutil.process_iter(["cmdline"])
-        if {"mlcd.engine.controller", job_id} <= set(process.info["cmdline"] or ())
-    ]
+    return [pid for pid in psutil.pids() if {"mlcd.engine.controller", job_id} <= set(command_line(pid))]
 
 
 def test_a_stop_asked_of_a_job_that_has_just_ended_leaves_it_at_rest(client: Client, make_job: MakeJob) -> None:

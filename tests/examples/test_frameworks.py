@@ -107,6 +107,16 @@ def test_tensorflow_trains_with_a_parameter_server(client: Client) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("name", "package"), [("digits_tensorflow", "tensorflow"), ("digits_ps", "torch")])
+def test_a_parameter_server_may_be_smaller_than_its_worker(client: Client, name: str, package: str) -> None:
+    needs(package, "sklearn")
+    view = train(client, name, resources={"instance_type": "local-2c"}, servers="local-1c")
+    assert_trained(client, view)
+    assert str(view.trials[0].deployment) == "1 × local-2c + 1 × local-1c serving, batch 64"
+    assert {"1 × local-2c", "1 × local-1c serving"} <= {line.what for line in view.bill}
+
+
+@pytest.mark.slow
 def test_mxnet_trains_with_a_parameter_server(client: Client) -> None:
     needs("mxnet", "sklearn")
     assert_trained(client, train(client, "digits_mxnet", topology="ps", num_nodes=3))

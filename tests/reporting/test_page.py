@@ -165,6 +165,12 @@ def test_a_planned_job_shows_what_is_still_expected() -> None:
     assert "expected 40m 44s" in read(stories.story(stories.planned())).text
 
 
+def test_workers_and_servers_have_their_prices() -> None:
+    text = read(stories.story(stories.served(stories.planned()))).text
+    assert "2 × p3.2xlarge + 2 × c5n.large serving, batch 256" in text
+    assert "2 × p3.2xlarge at $6.12/h, 2 × c5n.large serving at $0.2200/h" in text
+
+
 def test_numbers_that_are_none_leave_gaps() -> None:
     nan = float("nan")
     broken = replace(stories.TRIALS[0], outcome=Measurement(nan, nan, nan))

@@ -16,6 +16,7 @@ from mlcd.core.goal import Aim
 from mlcd.core.listing import JobLine, Page
 from mlcd.core.run import JobState
 from mlcd.reporting.html import tag
+from mlcd.reporting.training_estimates import prices_by_type
 from mlcd.web.app import create_app
 from mlcd.web.pages.assets import VERSION
 from mlcd.web.pages.examples import example, examples, read_keys
@@ -23,6 +24,7 @@ from mlcd.web.pages.job_keys import form_keys
 from mlcd.web.pages.rendering import html, part, price_age, size
 from mlcd.web.sessions import inside
 from mlcd.web.site import Site
+from stories import planned, served
 from web.people import ADMIN, PASSWORD, Person, hire, open_test_site, set_up
 
 PAGE = {"Accept": "text/html"}
@@ -37,6 +39,16 @@ def test_a_job_s_line_has_its_whole_message_and_where_it_trains() -> None:
     assert "local · auto" in searching
     assert "4 × p3.2xlarge, batch 256" in planned
     assert "local · auto" not in planned
+
+
+def test_a_plan_shows_workers_and_servers_with_their_prices() -> None:
+    view = served(planned())
+    assert view.record.plan is not None
+    prices = prices_by_type(view.record.plan.deployment)
+    shown = part("parts/plan.html", view=view, record=view.record, samples="", prices=prices)
+    assert "2 × p3.2xlarge + 2 × c5n.large serving" in shown
+    assert "$6.34 an hour" in shown
+    assert "(2 × p3.2xlarge at $6.12/h, 2 × c5n.large serving at $0.2200/h)" in shown
 
 
 @pytest.fixture(scope="module")

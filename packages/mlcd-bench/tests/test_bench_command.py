@@ -113,7 +113,7 @@ def test_a_file_that_cannot_be_written_is_said(trace: str, capsys: pytest.Captur
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("preset", "shown"),
-    [("fig9", "step by step"), ("fig3", "Speed over the number of nodes"), ("smlt-5.4", "best possible")],
+    [("fig9", "step by step"), ("fig3", "Speed over the number of nodes"), ("smlt-fig12", "best possible")],
 )
 def test_a_preset_writes_its_findings_and_its_page(
     preset: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -9,7 +9,8 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,9 +21,11 @@ from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConn
 from function_service import Service, wait_until
 from mlcd.clouds.local.preparation import free_ports
 from mlcd.clouds.tasks.processes import birth, marked_tasks
+from mlcd_functions.lambdas import Lambdas
 from mlcd_functions.service.callers import owner_of
 from mlcd_functions.service.isolation import why_not
-from mlcd_functions.service.starting import running_url
+from mlcd_functions.service.starting import announce, running_url
+from mlcd_functions.settings import FunctionsSettings
 
 ECHO = "def handle(event, context):\n    return {'got': event, 'id': context.aws_request_id}\n"
 COUNT = """
@@ -300,6 +303,41 @@ def test_it_ends_by_itself_when_nobody_needs_it(tmp_path: Path) -> None:
     service = Service(tmp_path / "service", idle_seconds=0.5, warm_seconds=0.2)
     service.create("echo", ECHO)
     service.invoke("echo")
+    pid = service.pid
     wait_until(lambda: running_url(service.root) is None)
+    wait_until(lambda: not birth(pid))
     with pytest.raises((EndpointConnectionError, ConnectionClosedError)):
         service.invoke("echo")
+
+
+def test_whoever_calls_a_service_that_has_just_ended_is_answered_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looked alive when it was looked for, and was gone when it was called."""
+    lambdas = Lambdas(FunctionsSettings(idle_seconds=1.0), tmp_path)
+    (tmp_path / "service").mkdir()
+    announce(tmp_path / "service", f"http://127.0.0.1:{free_ports(1)}")
+    monkeypatch.setattr(lambdas, "_endpoint", _then(lambdas._endpoint, (tmp_path / "service" / "service.json").unlink))
+    assert lambdas.concurrency() == 1000
+
+
+@pytest.mark.slow
+def test_whoever_calls_while_a_service_ends_is_answered(tmp_path: Path) -> None:
+    lambdas = Lambdas(FunctionsSettings(idle_seconds=0.3), tmp_path)
+    lambdas.concurrency()
+    for tenths in range(2, 14):
+        time.sleep(tenths / 10)
+        assert lambdas.concurrency() == 1000
+
+
+def _then(act: Callable[[], str], after: Callable[[], None]) -> Callable[[], str]:
+    """The same, and something else after the first call."""
+    todo = [after]
+
+    def both() -> str:
+        given = act()
+        while todo:
+            todo.pop()()
+        return given
+
+    return both

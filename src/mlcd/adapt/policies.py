@@ -51,7 +51,7 @@ def go_on_with_fewer(situation: Situation) -> Keep | Move:
     smaller = [
         other
         for other in elsewhere(situation)
-        if other.deployment.offer == situation.deployment.offer
+        if other.deployment.types == situation.deployment.types
         and other.deployment.nodes < situation.deployment.nodes
         and allows(situation, other.slow)
     ]
@@ -74,8 +74,9 @@ def grow_batch(situation: Situation) -> Keep | Move:
     larger = [
         other
         for other in elsewhere(situation)
-        if other.deployment.offer == situation.deployment.offer
-        and other.deployment.nodes == situation.deployment.nodes
+        if other.deployment.types == situation.deployment.types
+        and (other.deployment.nodes, other.deployment.servers)
+        == (situation.deployment.nodes, situation.deployment.servers)
         and ours < (other.deployment.batch_size or 0) <= situation.noise_scale
     ]
     return _if_worth_it(

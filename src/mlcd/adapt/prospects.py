@@ -60,8 +60,8 @@ def samples_left(situation: Situation, deployment: Deployment) -> float:
 
 
 def _prospect(situation: Situation, deployment: Deployment, speed: Speed, move_seconds: float) -> Prospect:
-    offer = deployment.offer
-    longer = slowdown(offer.losses_per_hour, situation.move_seconds, lifetime_seconds=offer.lifetime_seconds)
+    lifetime = deployment.offer.lifetime_seconds
+    longer = slowdown(deployment.losses_per_hour, situation.move_seconds, lifetime_seconds=lifetime)
     left = longer * samples_left(situation, deployment)
 
     def totals(samples_per_second: float) -> Ledger:

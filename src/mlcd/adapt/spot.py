@@ -50,7 +50,7 @@ def leave_what_is_sold_out(situation: Situation) -> Keep | Move:
     able = [
         other
         for other in elsewhere(situation)
-        if allows(situation, other.slow) and other.deployment.offer != situation.deployment.offer
+        if allows(situation, other.slow) and other.deployment.types != situation.deployment.types
     ]
     best: Prospect | None = min(able, key=lambda other: value(situation, other.expected), default=None)
     if best is None:
@@ -62,14 +62,7 @@ def on_demand_twin(situation: Situation) -> Deployment | None:
     """The same deployment on machines that nobody takes back, where the job allows it."""
     ours = situation.deployment
     return next(
-        (
-            other
-            for other in situation.speeds
-            if not other.offer.spot
-            and other.offer.instance == ours.offer.instance
-            and (other.offer.cloud, other.offer.region) == (ours.offer.cloud, ours.offer.region)
-            and (other.nodes, other.batch_size, other.accumulation) == (ours.nodes, ours.batch_size, ours.accumulation)
-        ),
+        (other for other in situation.speeds if not other.offer.spot and _market_free(other) == _market_free(ours)),
         None,
     )
 
@@ -90,6 +83,8 @@ def _market_free(deployment: Deployment) -> tuple[object, ...]:
         offer.region,
         offer.instance,
         deployment.nodes,
+        deployment.servers,
+        deployment.of_servers.instance,
         deployment.batch_size,
         deployment.accumulation,
     )

@@ -23,7 +23,7 @@ from mlcd.engine.context import job_folder, work_of
 from mlcd.engine.secrets import keep_secrets
 from mlcd.engine.spaces import space_on
 from mlcd.errors import InvalidJobError, MissingExtraError, MlcdError, NotFoundError
-from mlcd.search.options import searcher_for
+from mlcd.search.options import searcher_for, with_open_servers
 from mlcd.settings import Settings
 from mlcd.store import Store
 
@@ -57,14 +57,15 @@ def check_job(
 def _check(settings: Settings, loaded: LoadedJob, cloud: str | None, cloud_options: Mapping[str, str] | None) -> Check:
     work_of(loaded.job)
     _check_names(loaded.job, cloud)
-    with opened_cloud(settings, cloud or loaded.job.cloud, cloud_options) as provider:
-        notices = () if isinstance(provider, Recorded) else _check_script(loaded.job)
-        space = space_on(provider, loaded.job, provider.offers())
-        expected = provider.expected_probe(loaded.job.probe.measuring_seconds)
+    job = with_open_servers(loaded.job)
+    with opened_cloud(settings, cloud or job.cloud, cloud_options) as provider:
+        notices = () if isinstance(provider, Recorded) else _check_script(job)
+        space = space_on(provider, job, provider.offers())
+        expected = provider.expected_probe(job.probe.measuring_seconds)
         seconds = tuple(expected.seconds(deployment.nodes) for deployment in space.deployments)
     pairs = zip(space.deployments, seconds, strict=True)
     usd = tuple(deployment.rental_usd(took) for deployment, took in pairs)
-    return Check(loaded.job, loaded.notices + notices + space.notices, space.deployments, seconds, usd)
+    return Check(job, loaded.notices + notices + space.notices, space.deployments, seconds, usd)
 
 
 def submit_job(
@@ -87,7 +88,9 @@ def submit_job(
     keep_secrets(folder, loaded.secrets)
     options = _stored_options(cloud_options, folder)
     try:
-        store.add_job(_record(settings, loaded.job, job_id, cloud or loaded.job.cloud, options, owner))
+        store.add_job(
+            _record(settings, with_open_servers(loaded.job), job_id, cloud or loaded.job.cloud, options, owner)
+        )
     except MlcdError:
         if chosen_id is not None and _is_known(store, job_id):
             return job_id  # the same was submitted at the same moment

@@ -62,7 +62,7 @@ def _curve_table(curve: Curve, points: Sequence[TrainingEstimate]) -> Table:
         where = point.deployment
         made.add_row(
             "knee" if point == curve.knee else "front" if point in front else "",
-            printable(where.offer.name),
+            printable(where.offer.name if where.server_offer is None else where.machines),
             f"{where.nodes}",
             "" if where.batch_size is None else f"{where.batch_size}",
             show_duration(point.seconds),

@@ -17,7 +17,7 @@ from mlcd.core.plan import Plan
 from mlcd.core.trial import Failure, Trial
 from mlcd.core.units import show_duration, show_rate, show_usd
 from mlcd.core.view import Check, Finding, JobView, Stray
-from mlcd.reporting.training_estimates import estimate_of_trial, samples_by_batch
+from mlcd.reporting.training_estimates import estimate_of_trial, prices_by_type, samples_by_batch
 
 CHOSEN = "▶"
 _ERROR = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit)\b")  # how Python names what ended a program
@@ -76,6 +76,7 @@ def plan_facts(view: JobView, plan: Plan) -> Iterable[RenderableType]:
     money = f"{show_usd(forecast.low_usd)} to {show_usd(forecast.high_usd)}"
     return lines(
         ("Chosen", printable(f"{plan.deployment}, {show_usd(plan.deployment.usd_per_hour)}/h", "bold green")),
+        ("Prices", prices_by_type(plan.deployment)),
         ("Training", f"{show_duration(forecast.seconds)} ({times}), {show_usd(forecast.usd)} ({money})"),
         ("Samples", samples_by_batch(view.record, plan.deployment)),
         ("Search", f"{show_duration(plan.search.seconds)}, {show_usd(plan.search.usd)}"),
@@ -158,12 +159,15 @@ def offers_table(offers: Sequence[Offer]) -> Table:
 
 def check_table(check: Check) -> Table:
     """For each kind of machine how many deployments would be looked at, and what trying one costs."""
-    made = table("instance", "nodes", "batch sizes", "deployments", "one probe costs", right=("deployments",))
+    beside = any(one.server_offer is not None for one in check.space)
+    servers = ("servers",) if beside else ()
+    made = table("instance", "nodes", *servers, "batch sizes", "deployments", "one probe costs", right=("deployments",))
     for name in dict.fromkeys(deployment.offer.name for deployment in check.space):
         some = [(one, usd) for one, usd in zip(check.space, check.probe_usd, strict=True) if one.offer.name == name]
         made.add_row(
             printable(name),
             _span([one.nodes for one, _ in some], str),
+            *([printable(", ".join(dict.fromkeys(one.of_servers.name for one, _ in some)))] if beside else []),
             _span([one.batch_size for one, _ in some if one.batch_size is not None], str),
             f"{len(some)}",
             _span([usd for _, usd in some], show_usd),
@@ -197,7 +201,7 @@ def strays_table(strays: Sequence[Stray]) -> Table:
 
 def _tried(trial: Trial) -> Text:
     """Nodes and type, with the reason beneath where it failed."""
-    name = f"{trial.deployment.nodes} × {trial.deployment.offer.name}{trial.deployment.serving}"
+    name = trial.deployment.machines
     return printable(name) if trial.failure is None else printable(f"{name}\n  {trial.failure.reason}", "red")
 
 

@@ -94,6 +94,26 @@ class Topology(StrEnum):
     PS = "ps"  # workers with parameter servers, which are nodes as well
 
 
+@dataclass(frozen=True)
+class Servers:
+    """The parameter servers that may be used, which need not be of the workers' type."""
+
+    instance_types: Annotated[
+        tuple[str, ...],
+        Key(
+            "of the parameter servers; with `servers` the topology is `ps`",
+            "name or list",
+            "instance_type",
+            "[fast enough for the price](#parameter-servers)",
+            short="c5n.large",
+        ),
+    ] = ()
+    counts: Annotated[
+        tuple[int, ...],
+        Key("how many of the nodes serve", "whole number, list or range", "count", "`1`"),
+    ] = (1,)
+
+
 class LearningRateRule(StrEnum):
     """How the learning rate follows the batch size; the program asks mlcd.lr_scale()."""
 
@@ -242,6 +262,7 @@ class Job:
         Key("how many nodes may be used", "number or range", "num_nodes", "`1`", heading="Machines"),
     ] = NodeRange()
     resources: Annotated[tuple[Resources, ...], Key()] = (Resources(),)  # any of them
+    servers: Annotated[Servers | None, Key()] = None  # with Topology.PS; None: 1, 2, 4 … of the workers' type
     work: Annotated[Work | None, Key(heading="Work")] = None
     batch_sizes: Annotated[BatchSizes, Key(name="batch_size")] = BatchSizes()
     learning_rate: Annotated[LearningRate, Key()] = LearningRate()

@@ -47,6 +47,17 @@ class EarlierJob:
 
 
 @dataclass(frozen=True)
+class WorkerBandwidth:
+    """What one worker received from parameter servers, measured by an earlier job of the same program."""
+
+    instance: str  # the worker's type
+    batch_size: int | None  # its own
+    server_gbps: float  # of the servers' type; 0: not known
+    mbps: float
+    job_id: str  # which measured it
+
+
+@dataclass(frozen=True)
 class Study:
     """A search so far."""
 
@@ -63,6 +74,7 @@ class Study:
     pending: tuple[Deployment, ...] = ()  # being tried now
     earlier: tuple[tuple[Trial, ...], ...] = ()  # trials of earlier studies of the same or similar jobs
     other_jobs: tuple[EarlierJob, ...] = ()  # newest first; those that `earlier` has among them
+    bandwidths: tuple[WorkerBandwidth, ...] = ()  # newest first
     seed: int = 0
     max_probes: int | None = None
 
@@ -91,8 +103,8 @@ class Study:
 
     def rented_seconds(self, deployment: Deployment, working_seconds: float) -> float:
         """Time of a training that works for so long, with its start, and again after machines were lost or started anew."""
-        offer = deployment.offer
-        return self.start_seconds + self.slowdown(offer.losses_per_hour, offer.lifetime_seconds) * working_seconds
+        lifetime = deployment.offer.lifetime_seconds
+        return self.start_seconds + self.slowdown(deployment.losses_per_hour, lifetime) * working_seconds
 
     def slowdown(self, losses_per_hour: float, lifetime_seconds: float = 0.0) -> float:
         """How many times longer a training takes on machines that are taken back so often, or live so long only."""

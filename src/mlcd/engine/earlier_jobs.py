@@ -5,6 +5,7 @@
                       (see forecast.similarity): its trials are known from then on
     similar program   the same script with other arguments or variables, as a search over hyperparameters runs it:
                       a strategy that asks for it may reuse its models (Scavenger's mode none)
+    bandwidths        what a worker of the same program received from parameter servers is known, from every such job
     same training     it reached this very target before: the samples that it took are known
     neither           the strategy's own beliefs must do
 
@@ -17,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from mlcd.core.records import JobRecord
-from mlcd.core.study import EarlierJob, Study
+from mlcd.core.study import EarlierJob, Study, WorkerBandwidth
 from mlcd.core.trial import Trial, of_search
 from mlcd.engine.context import JobContext
 from mlcd.engine.programs import fingerprint, likeness, same_program, similar_program
@@ -25,6 +26,7 @@ from mlcd.errors import NotFoundError
 from mlcd.forecast.profiles import laws_of
 from mlcd.forecast.similarity import Match, find_match
 from mlcd.forecast.stored import StoredModel, from_document
+from mlcd.search.bandwidth import bandwidths_in
 from mlcd.store import Store
 
 MOST_JOBS_LOOKED_AT = 200
@@ -86,7 +88,14 @@ class Earlier:
 
     def with_jobs(self, study: Study, own: Trials) -> Study:
         """The study with what earlier jobs showed."""
-        return replace(study, earlier=(*study.earlier, *self.studies(own)), other_jobs=self.other_jobs)
+        return replace(
+            study, earlier=(*study.earlier, *self.studies(own)), other_jobs=self.other_jobs, bandwidths=self.bandwidths
+        )
+
+    @property
+    def bandwidths(self) -> tuple[WorkerBandwidth, ...]:
+        """What a worker of the same program received from parameter servers, newest first."""
+        return tuple(one for past in self.pasts if past.likeness for one in bandwidths_in(past.trials, past.job_id))
 
     @property
     def trained(self) -> list[StoredModel]:

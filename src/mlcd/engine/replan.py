@@ -14,6 +14,7 @@ from dataclasses import replace
 from mlcd.adapt.base import Situation
 from mlcd.adapt.changes import Lesson, Replan, reconsider
 from mlcd.adapt.limits import Keep
+from mlcd.adapt.phases import lost_to_search
 from mlcd.core.conditions import Change, Conditions
 from mlcd.core.machines import Deployment
 from mlcd.core.records import JobRecord
@@ -44,11 +45,9 @@ def worth_replanning(
 
 def search_cost(study: Study, deployment: Deployment, move_seconds: float) -> Ledger:
     """What a search costs, by those before it: probes without the training in them, and a move."""
-    tried = [trial for trials in (study.trials, *study.earlier[:1]) for trial in trials if trial.seconds > 0]
-    training = 1.0 if study.probe_training_share > 0 else 0.0
-    lost = [(trial, trial.seconds - training * trial.phases.measuring) for trial in tried]
-    seconds = sum(each for _, each in lost) or study.probe_seconds(deployment)
-    usd = sum(trial.usd * each / trial.seconds for trial, each in lost) or study.probe_usd(deployment)
+    tried = (trial for trials in (study.trials, *study.earlier[:1]) for trial in trials)
+    lost = lost_to_search(tried, carried=study.probe_training_share > 0)
+    seconds, usd = lost.seconds or study.probe_seconds(deployment), lost.usd or study.probe_usd(deployment)
     return Ledger(seconds + move_seconds, usd + deployment.usd(move_seconds))
 
 

@@ -92,7 +92,7 @@ def find_deployment(
     size = batch_size or now.batch_size
     found = [each for each in space if (each.offer.instance.name, each.nodes, each.batch_size) == (name, count, size)]
     if found:
-        return min(found, key=lambda each: abs(each.servers - now.servers))
+        return min(found, key=lambda each: (each.types != now.types, abs(each.servers - now.servers)))
     batch = "" if size is None else f", batch {size}"
     known = {f"{each.nodes} × {each.offer.instance.name}" for each in space}
     raise UserError(f"The job does not allow {count} × {name}{batch}.", did_you_mean(f"{count} × {name}", known))

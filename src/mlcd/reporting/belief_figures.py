@@ -43,7 +43,8 @@ def panels_left_out(story: JobStory) -> int:
 def _panel(deployment: Deployment) -> str:
     batch = f", batch {deployment.batch_size}" if deployment.batch_size is not None else ""
     place = f", {deployment.offer.region}" if deployment.offer.region else ""
-    return f"{deployment.offer.name}{place}{batch}"
+    beside = f" with {deployment.servers} × {deployment.of_servers.name} serving" if deployment.server_offer else ""
+    return f"{deployment.offer.name}{beside}{place}{batch}"
 
 
 def _panels(story: JobStory) -> list[str]:

@@ -12,6 +12,7 @@ from mlcd.core.task import TaskKind
 from mlcd.core.units import show_duration, show_usd
 from mlcd.core.view import JobView
 from mlcd.reporting.html import Html, join, tag
+from mlcd.reporting.training_estimates import prices_by_type
 
 _AIMS = {
     Aim.FASTEST: "as fast as possible",
@@ -79,7 +80,9 @@ def _cards(view: JobView) -> Iterable[Html]:
     plan = view.record.plan
     if plan is not None:
         now = view.record.deployment
-        yield _card("Deployment", str(now), f"{show_usd(now.usd_per_hour)} an hour")
+        yield _card(
+            "Deployment", str(now), *filter(None, (f"{show_usd(now.usd_per_hour)} an hour", prices_by_type(now)))
+        )
     trials = (*view.trials, *(trial for trial in view.later_trials if trial.seconds > 0))
     failed = sum(trial.failure is not None for trial in trials)
     yield _card("Tried", counted(len(trials), "deployment"), f"{failed} failed" if failed else "none failed")

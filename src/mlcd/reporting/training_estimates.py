@@ -12,6 +12,7 @@ from mlcd.core.plan import Forecast, Plan
 from mlcd.core.records import JobRecord
 from mlcd.core.study import Belief, Ledger, Study
 from mlcd.core.trial import Trial
+from mlcd.core.units import show_usd
 from mlcd.core.view import JobStory, JobView
 from mlcd.forecast.training_forecast import forecast_belief
 
@@ -113,10 +114,17 @@ def _from_rates(
     rate, low, high = rates
     if work <= 0 or not rate > 0 or not isfinite(rate):
         return None
-    offer = deployment.offer
-    work *= slowdown(offer.losses_per_hour, view.start_seconds, lifetime_seconds=offer.lifetime_seconds)
+    lifetime = deployment.offer.lifetime_seconds
+    work *= slowdown(deployment.losses_per_hour, view.start_seconds, lifetime_seconds=lifetime)
     seconds, longest, shortest = (view.start_seconds + work / max(one, rate / 1000) for one in (rate, low, high))
     return TrainingEstimate(deployment, seconds, shortest, longest, deployment.rental_usd(seconds), measured)
+
+
+def prices_by_type(deployment: Deployment) -> str:
+    """What workers and parameter servers cost an hour, each by themselves; nothing where they are of one type."""
+    if deployment.server_offer is None:
+        return ""
+    return ", ".join(f"{group} at {show_usd(group.usd_per_hour)}/h" for group in deployment.groups)
 
 
 def samples_by_batch(record: JobRecord, chosen: Deployment) -> str:

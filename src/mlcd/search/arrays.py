@@ -16,7 +16,7 @@ Rows = NDArray[np.intp]
 
 
 def distinct_offers(deployments: Sequence[Deployment]) -> tuple[list[Offer], Rows]:
-    """The offers, and which of them each deployment uses. By identity: comparing them all takes too long."""
+    """The offers, and which of them the workers of each deployment are. By identity: comparing them all takes too long."""
     numbers: dict[int, int] = {}
     offers: list[Offer] = []
     rows = np.empty(len(deployments), dtype=np.intp)
@@ -26,6 +26,21 @@ def distinct_offers(deployments: Sequence[Deployment]) -> tuple[list[Offer], Row
             offers.append(deployment.offer)
         rows[row] = number
     return offers, rows
+
+
+def with_other_servers(deployments: Sequence[Deployment]) -> tuple[Rows, list[Offer]]:
+    """The deployments whose parameter servers are of another type than the workers, and that type of each."""
+    found = [(row, each.server_offer) for row, each in enumerate(deployments) if each.server_offer is not None]
+    return np.array([row for row, _ in found], dtype=np.intp), [server for _, server in found]
+
+
+def losses_per_hour(deployments: Sequence[Deployment]) -> Floats:
+    """Deployment.losses_per_hour of each."""
+    offers, rows = distinct_offers(deployments)
+    losses = np.array([offer.losses_per_hour for offer in offers], dtype=float)[rows]
+    mixed, servers = with_other_servers(deployments)
+    losses[mixed] += [server.losses_per_hour for server in servers]
+    return losses
 
 
 def per_value(column: Floats, function: Callable[[float], float]) -> Floats:

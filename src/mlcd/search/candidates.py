@@ -68,11 +68,11 @@ def end_of_batch_sizes(view: StudyView, candidates: Mask, best: Deployment) -> D
     return None
 
 
-def types_over_prices(table: Table, most: int) -> list[int]:
-    """Types by the price of a node, cheapest first, at most so many, evenly spread."""
-    price = np.full(len(table.kinds), np.inf)
-    np.minimum.at(price, table.kind, table.node_usd_per_hour)
-    order = np.argsort(price, kind="stable")
+def types_over_prices(table: Table, most: int, among: Mask | None = None) -> list[int]:
+    """Types by the price of a node, cheapest first, at most so many, evenly spread; of these deployments alone."""
+    price, rows = np.full(len(table.kinds), np.inf), slice(None) if among is None else among
+    np.minimum.at(price, table.kind[rows], table.node_usd_per_hour[rows])
+    order = np.argsort(price, kind="stable")[: np.isfinite(price).sum()]
     chosen = np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int))
     return [int(kind) for kind in order[chosen]]
 

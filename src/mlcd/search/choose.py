@@ -99,10 +99,10 @@ def _reason(study: Study, stop: Stop, forecast: Forecast, seen: dict[Deployment,
 
 def _risk(study: Study, choice: Deployment | None, forecast: Forecast) -> str:
     """How often the machines are expected to be taken back, and what of the forecast is for that."""
-    if choice is None or choice.offer.losses_per_hour <= 0.0:
+    if choice is None or choice.losses_per_hour <= 0.0:
         return ""
-    losses = choice.offer.losses_per_hour * forecast.seconds / 3600.0
-    lost = (forecast.seconds - study.start_seconds) * (1.0 - 1.0 / study.slowdown(choice.offer.losses_per_hour))
+    losses = choice.losses_per_hour * forecast.seconds / 3600.0
+    lost = (forecast.seconds - study.start_seconds) * (1.0 - 1.0 / study.slowdown(choice.losses_per_hour))
     cost = f"{show_duration(lost)} and {show_usd(choice.usd(lost))}"
     return f"Of that, {cost} are for its machines being taken back, which is expected {losses:.2g} times."
 

@@ -96,14 +96,15 @@ def _beyond(a: _Point, b: _Point, workers: Floats) -> Floats:
 def _lines(view: StudyView) -> Iterator[tuple[Mask, list[Trial]]]:
     """The rows of each line that has measurements, and these by their nodes."""
     table = view.table
+    columns = (table.kind, table.batch, table.servers, table.server_kind)
     lines: dict[tuple[float, ...], list[Trial]] = {}
     for trial in measured_trials(view.study):
         row = table.position.get(trial.deployment)
         if row is not None:
-            line = float(table.kind[row]), float(table.batch[row]), float(table.servers[row])
+            line = tuple(float(column[row]) for column in columns)
             lines.setdefault(line, []).append(trial)
-    for (kind, batch, servers), trials in lines.items():
-        mine = (table.kind == kind) & (table.batch == batch) & (table.servers == servers)
+    for line, trials in lines.items():
+        mine = np.all([column == value for column, value in zip(columns, line, strict=True)], axis=0)
         yield mine, sorted(trials, key=lambda trial: trial.deployment.nodes)
 
 

@@ -8,14 +8,14 @@ The fields of the strategy's dataclass are its options. A text in the type descr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from inspect import getdoc
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from mlcd import registry
-from mlcd.core.job import Job
+from mlcd.core.job import Job, Servers, Topology
 from mlcd.errors import InvalidJobError, did_you_mean
 from mlcd.search.base import Searcher
 
@@ -36,6 +36,19 @@ class Option:
 def searcher_for(job: Job) -> Searcher:
     """The strategy that a job asks for, with its options."""
     return open_strategy(job.search.strategy, job.search.options)
+
+
+def with_open_servers(job: Job) -> Job:
+    """The job as it is searched: a strategy that chooses parameter servers may take any, where the job does not say which.
+
+    A job that was stored without `servers` has them of the workers' type.
+    """
+    searcher = searcher_for(job)
+    leaves_open = job.topology is Topology.PS and job.servers is None
+    if not leaves_open or not getattr(searcher, "chooses_servers", False):
+        return job
+    named = getattr(searcher, "parameter_server", "")
+    return replace(job, servers=Servers((named,) if named else ()))
 
 
 def open_strategy(name: str, options: Mapping[str, Any]) -> Searcher:

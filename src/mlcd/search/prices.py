@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlcd.core.machines import Deployment
-from mlcd.search.arrays import Floats, Rows, distinct_offers
+from mlcd.search.arrays import Floats, Rows, distinct_offers, with_other_servers
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,11 @@ def prices_of(deployments: Sequence[Deployment]) -> Prices:
     whole = np.array([each.whole_usd_per_hour for each in offers], dtype=float)[rows]
     shared = np.array([each.store_usd_per_hour for each in offers], dtype=float)[rows]
     spared = np.array([each.spared_usd_per_hour if each.memory_gib else 0.0 for each in deployments], dtype=float)
-    return Prices(
-        usd_per_hour=(whole - spared) * nodes + np.where(nodes > 1, shared, 0.0),
-        least_seconds=np.array([each.least_seconds for each in offers], dtype=float)[rows],
-    )
+    least = np.array([each.least_seconds for each in offers], dtype=float)[rows]
+    usd = (whole - spared) * nodes
+    mixed, servers = with_other_servers(deployments)
+    for row, server in zip(mixed, servers, strict=True):
+        serving = deployments[row].servers
+        usd[row] = (whole[row] - spared[row]) * (nodes[row] - serving) + server.whole_usd_per_hour * serving
+        least[row] = max(least[row], server.least_seconds)
+    return Prices(usd_per_hour=usd + np.where(nodes > 1, shared, 0.0), least_seconds=least)

@@ -2,44 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from mlcd.core.job import Job, Resources, Topology
+from mlcd.core.job import Job, Resources
 from mlcd.core.machines import Deployment, Offer
 from mlcd.errors import InvalidJobError, did_you_mean
+from mlcd.search.servers import (
+    ServerChoices,
+    fewest_workers,
+    most_servers,
+    refuse_too_expensive,
+    refuse_too_few_nodes,
+)
 
 
 def make_space(job: Job, offers: Iterable[Offer]) -> tuple[Deployment, ...]:
     """All deployments that the job allows, in the order of the offers; raises when there are none."""
     offered = tuple(offers)
     allowed, most_usd = _allowed_offers(job, offered), _most_usd_per_hour(job)
-    space = _cheapest_of_each_key(
-        Deployment(offer, nodes, batch_size, servers=servers)
-        for offer in allowed
-        for nodes in range(job.nodes.fewest, min(job.nodes.most, offer.max_nodes) + 1)
-        for servers in server_counts(job.topology, nodes)
-        for batch_size in job.batch_sizes.choices or (None,)
-        if batch_size is None or batch_size >= nodes - servers  # a worker without a sample has nothing to do
-        if offer.whole_usd_per_hour * nodes <= most_usd
-    )
+    had = tuple(each for each in _possible(job, allowed, offered) if each.too_large is None)
+    space = _cheapest_of_each_key(each for each in had if each.usd_per_hour <= most_usd)
     if not space:
+        refuse_too_few_nodes(job, max(offer.max_nodes for offer in allowed) + most_servers(job))
+        refuse_too_expensive(job, had, most_usd)
         raise _nothing_left_by_size(job, allowed)
     return space
+
+
+def _possible(job: Job, allowed: Iterable[Offer], offered: tuple[Offer, ...]) -> Iterator[Deployment]:
+    """What the job's offers, nodes, servers and batch sizes make together."""
+    choices = ServerChoices(job, offered)
+    return (
+        Deployment(offer, nodes, batch_size, servers=servers, server_offer=server)
+        for offer in allowed
+        for nodes in range(job.nodes.fewest, min(job.nodes.most, offer.max_nodes + most_servers(job)) + 1)
+        for servers, server in choices.beside(offer, nodes)
+        for batch_size in job.batch_sizes.choices or (None,)
+        if batch_size is None or batch_size >= nodes - servers  # a worker without a sample has nothing to do
+    )
 
 
 def _most_usd_per_hour(job: Job) -> float:
     """What all nodes together may cost; where there are alternatives, what the most generous one allows."""
     caps = [each.max_usd_per_hour for each in job.resources or (Resources(),)]
     return max(inf if cap is None else cap for cap in caps)
-
-
-def server_counts(topology: Topology, nodes: int) -> tuple[int, ...]:
-    """How many of the nodes may be parameter servers: 1, 2, 4 …, never more than there are workers."""
-    if topology is Topology.ALLREDUCE:
-        return (0,)
-    return tuple(2**power for power in range((nodes // 2).bit_length()))
 
 
 def _allowed_offers(job: Job, offered: tuple[Offer, ...]) -> tuple[Offer, ...]:
@@ -88,7 +96,7 @@ def _sieves(job: Job, resources: Resources) -> Sequence[_Filter]:
         *_names(resources),
         *_hardware(resources),
         _spot(bool(resources.use_spot)),
-        *_price(resources, job.nodes.fewest),
+        *_price(resources, fewest_workers(job)),
     )
 
 
@@ -192,12 +200,6 @@ def _hint(emptied: _Emptied) -> str:
 
 def _nothing_left_by_size(job: Job, allowed: tuple[Offer, ...]) -> InvalidJobError:
     most = max(offer.max_nodes for offer in allowed)
-    if job.topology is Topology.PS and min(most, job.nodes.most) < 2:
-        return InvalidJobError(
-            "topology: ps needs at least two nodes, a worker and a parameter server.",
-            "Ask for num_nodes: 2 or more, on machines of which two can be had.",
-            "num_nodes",
-        )
     if most < job.nodes.fewest:
         return InvalidJobError(
             f"num_nodes asks for at least {job.nodes.fewest} nodes; at most {most} are offered of one kind.",

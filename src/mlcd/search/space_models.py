@@ -112,7 +112,7 @@ def place(deployment: Deployment) -> Placement:
     placement = placement_of(deployment, deployment.batch_size or HIDDEN_BATCH)
     if not deployment.servers:
         return placement
-    served = f"{placement.family} with {deployment.servers} servers"
+    served = f"{placement.family} with {deployment.servers} {deployment.of_servers.instance.name}"
     return replace(placement, family=served, nodes=deployment.workers)
 
 

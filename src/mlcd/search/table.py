@@ -5,17 +5,22 @@ m   deployments of the space          d   features of a deployment
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import Study
-from mlcd.search.arrays import Floats, Mask, Rows, distinct_offers, per_value
+from mlcd.search.arrays import Floats, Mask, Rows, distinct_offers, losses_per_hour, per_value, with_other_servers
 from mlcd.search.prices import Prices, prices_of
 from mlcd.search.trials import Exclusions, device_memory_gib, exclusions, local_batch
+
+_Number = TypeVar("_Number", np.float64, np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +31,8 @@ class Table:
     position: dict[Deployment, int]
     nodes: Floats  # (m,)
     servers: Floats  # (m,) of the nodes; 0: they exchange with each other
+    server_kind: Rows  # (m,) which instance type these are; -1: the workers'
+    server_usd_per_hour: Floats  # (m,) price of one of them
     prices: Prices
     batch: Floats  # (m,) global; 0: the program's own
     kind: Rows  # (m,) which instance type
@@ -44,8 +51,8 @@ class Table:
 
     @property
     def node_usd_per_hour(self) -> Floats:
-        """Price of one node (m,)."""
-        return self.usd_per_hour / self.nodes
+        """Price of one node that trains (m,)."""
+        return (self.usd_per_hour - self.servers * self.server_usd_per_hour) / self.workers
 
     @property
     def workers(self) -> Floats:
@@ -70,13 +77,18 @@ def _table(space: tuple[Deployment, ...], memory_gib: tuple[float, ...]) -> Tabl
     servers = np.array([deployment.servers for deployment in space], dtype=float)
     batch = np.array([deployment.batch_size or 0 for deployment in space], dtype=float)
     offers, which = distinct_offers(space)
+    mixed, server_offers = with_other_servers(space)
     kinds = tuple(dict.fromkeys(offer.instance.name for offer in offers))
     numbers = {name: number for number, name in enumerate(kinds)}
+    whole = np.array([offer.whole_usd_per_hour for offer in offers], dtype=float)[which]
+    server_names = [offer.instance.name for offer in server_offers]
     return Table(
         deployments=space,
         position={deployment: row for row, deployment in enumerate(space)},
         nodes=nodes,
         servers=servers,
+        server_kind=_at(mixed, np.unique(server_names, return_inverse=True)[1], np.full(len(space), -1, dtype=np.intp)),
+        server_usd_per_hour=_at(mixed, [offer.whole_usd_per_hour for offer in server_offers], whole),
         prices=prices_of(space),
         batch=batch,
         kind=np.array([numbers[offer.instance.name] for offer in offers], dtype=np.intp)[which],
@@ -84,14 +96,31 @@ def _table(space: tuple[Deployment, ...], memory_gib: tuple[float, ...]) -> Tabl
         local_batch=np.array([local_batch(deployment) for deployment in space], dtype=float),
         device_memory_gib=np.array([device_memory_gib(o.instance) for o in offers], dtype=float)[which],
         has_gpu=np.array([offer.instance.gpus > 0 for offer in offers], dtype=bool)[which],
-        losses_per_hour=np.array([offer.losses_per_hour for offer in offers], dtype=float)[which],
+        losses_per_hour=losses_per_hour(space),
         lifetime_seconds=np.array([offer.lifetime_seconds for offer in offers], dtype=float)[which],
-        features=_features(nodes, servers, batch, offers, which),
+        features=_features([nodes, servers, batch, *_server_facts(space, mixed)], offers, which),
     )
 
 
-def _features(nodes: Floats, servers: Floats, batch: Floats, offers: list[Offer], which: Rows) -> Floats:
-    """Logarithms of nodes, servers, batch, price and hardware (m, d), each centred and of unit spread.
+def _at(rows: Rows, values: Sequence[float] | Rows, column: NDArray[_Number]) -> NDArray[_Number]:
+    """The column with these values in these rows."""
+    column[rows] = values
+    return column
+
+
+def _server_facts(space: tuple[Deployment, ...], mixed: Rows) -> list[Floats]:
+    """What tells parameter servers of several types apart: their price and their network; nothing where all are alike."""
+    if not len(mixed):
+        return []
+    servers = [each.of_servers for each in space]
+    return [
+        np.array([offer.usd_per_hour for offer in servers], dtype=float),
+        np.array([offer.instance.network_gbps for offer in servers], dtype=float),
+    ]
+
+
+def _features(counts: list[Floats], offers: list[Offer], which: Rows) -> Floats:
+    """Logarithms of nodes, servers, batch, prices and hardware (m, d), each centred and of unit spread.
 
     Logarithms, because prices and sizes differ a thousand times. A fact that is not known (zero) takes the
     mean of those known; a column that does not vary says nothing and is left out.
@@ -109,10 +138,10 @@ def _features(nodes: Floats, servers: Floats, batch: Floats, offers: list[Offer]
         dtype=float,
     )
     gpus = np.array([1.0 + offer.instance.gpus for offer in offers])
-    columns = [nodes, servers, batch, *facts[which].T, gpus[which]]
+    columns = [*counts, *facts[which].T, gpus[which]]
     scaled = [_scaled(column) for column in columns]
     kept = [column for column in scaled if column is not None]
-    return np.column_stack(kept) if kept else np.zeros((len(nodes), 1))
+    return np.column_stack(kept) if kept else np.zeros((len(which), 1))
 
 
 def _scaled(column: Floats) -> Floats | None:

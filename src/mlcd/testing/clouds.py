@@ -10,7 +10,7 @@ All waiting goes by the cloud's own clock, so that a cloud on a virtual clock is
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +18,7 @@ from typing import TypeVar
 import pytest
 
 from mlcd.clouds.base import Cloud
-from mlcd.core.machines import Deployment
+from mlcd.core.machines import Deployment, Offer
 from mlcd.core.task import EndCause, Handle, Task, TaskKind, TaskState, TaskStatus
 from mlcd.errors import CloudError
 
@@ -250,6 +250,16 @@ class CloudContract:
         expected = where.nodes * where.offer.usd_per_hour * hours
         assert status.charges[0].usd == pytest.approx(expected, rel=0.01)
 
+    def test_offers_that_can_be_mixed_are_rented_for_one_task(self, cloud: Cloud, task: Task) -> None:
+        where = _of_two_types(list(cloud.offers()))
+        if where is None:
+            pytest.skip("this cloud rents one type for a task")
+        task = replace(task, run='[ "$MLCD_ROLE" = worker ] || exec sleep 1000')
+        status = self.ended(cloud, soon(lambda: cloud.launch(task, where, {})))
+        assert status.state is TaskState.SUCCEEDED, status
+        assert {str(group) for group in where.groups} <= {charge.what for charge in status.charges}
+        assert list(cloud.owned()) == []
+
     def test_a_cloud_opened_again_still_knows_what_runs(self, cloud: Cloud, home: Path, task: Task) -> None:
         launched = self.running(cloud, self.endless(task))
         cloud.close()
@@ -287,6 +297,15 @@ class CloudContract:
         assert [point.seconds for point in points] == sorted(point.seconds for point in points)
         assert [point.samples for point in points] == sorted(point.samples for point in points)
         assert later.progress.steps > 0
+
+
+def _of_two_types(offers: Sequence[Offer]) -> Deployment | None:
+    """A worker and a parameter server of another type, where the cloud rents both for a task."""
+    pairs = [
+        (worker, server) for worker in offers for server in offers if worker.mixes and worker.mixes == server.mixes
+    ]
+    mixed = [Deployment(worker, 2, servers=1, server_offer=server) for worker, server in pairs if worker != server]
+    return next((each for each in mixed if each.too_large is None), None)
 
 
 def soon(call: Callable[[], T]) -> T:

@@ -43,10 +43,18 @@ def client(ec2: EmulatedEc2, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     made.close()
 
 
+SERVED = {  # a worker, and a parameter server of another type that keeps nothing
+    "run": '[ "$MLCD_ROLE" = worker ] || exec sleep 1000; python train.py',
+    "platform": "command",
+    "servers": "c5.xlarge",
+}
+
+
+@pytest.mark.parametrize("more", [{}, SERVED], ids=["one type", "two types"])
 def test_whoever_is_killed_ten_times_rents_once_and_leaves_nothing(
-    ec2: EmulatedEc2, client: Client, tmp_path: Path
+    ec2: EmulatedEc2, client: Client, tmp_path: Path, more: dict[str, Any]
 ) -> None:
-    job_id = client.submit(client.load(small_job(tmp_path / "code")))
+    job_id = client.submit(client.load({**small_job(tmp_path / "code"), **more}))
     client.confirm(job_id)
     client.start(job_id)
     assert kill_at_random(client, job_id, random.Random(5)) == KILLS

@@ -12,7 +12,7 @@ from emulated import EmulatedEc2
 from mlcd.clouds.ec2 import open_cloud
 from mlcd.clouds.ec2.machines import Ec2Machines
 from mlcd.clouds.ec2.settings import Ec2Settings
-from mlcd.clouds.remote.base import BusyError
+from mlcd.clouds.remote.base import BusyError, PartlyRentedError
 from mlcd.clouds.remote.files import TaskFiles
 from mlcd.core.machines import Deployment
 from mlcd.errors import NoCapacityError
@@ -50,6 +50,28 @@ def test_a_node_that_is_lost_in_a_sold_out_zone_is_rented_in_another_and_the_sur
     assert after[0].id == before[0].id
     assert len(after) == 2
     assert after[1].zone != zone
+
+
+@pytest.mark.slow
+def test_where_servers_cannot_be_had_the_workers_are_told_and_found_again(ec2: EmulatedEc2, tmp_path: Path) -> None:
+    """Both types in one call each; whoever asks again rents no worker twice."""
+    cloud = open_cloud(ec2_settings(tmp_path, types="c5.large, c5.xlarge"), {})
+    plain, large = sorted((offer for offer in cloud.offers() if not offer.spot), key=lambda offer: offer.name)
+    deployment = Deployment(large, 3, servers=2, server_offer=plain)
+    machines = machines_of(tmp_path, "j-t1")
+    ec2.fault("no-capacity", TYPE)
+    try:
+        with pytest.raises(PartlyRentedError) as raised:
+            machines.acquire("j-t1", "j", deployment, [])
+    finally:
+        ec2.fault("no-capacity", TYPE, "off")
+    assert isinstance(raised.value.cause, NoCapacityError)
+    (worker,) = raised.value.machines
+    rented = machines.acquire("j-t1", "j", deployment, [])
+    assert [machine.details["type"] for machine in rented] == ["c5.xlarge", TYPE, TYPE]
+    assert rented[0].id == worker.id
+    assert [machine.id for machine in machines.acquire("j-t1", "j", deployment, [])] == [each.id for each in rented]
+    assert len(ec2.hosts()) == 3
 
 
 def test_the_zone_of_the_machines_at_hand_is_asked_first(ec2: EmulatedEc2, tmp_path: Path) -> None:

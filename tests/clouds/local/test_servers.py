@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from clouds.local.tools import Computer, log_of, one_core, wait_for_text
-from mlcd.core.task import Handle, Task, TaskState
+from mlcd.core.machines import Deployment, InstanceType
+from mlcd.core.task import Handle, Task, TaskFolder, TaskState
+from mlcd.errors import NoCapacityError
 
 WITH_A_SERVER = replace(one_core(nodes=2), servers=1)
 SERVER = 'echo serving; trap "echo asked; exit 0" TERM; while true; do sleep 0.05; done'
@@ -37,6 +39,28 @@ def test_a_server_is_ended_when_the_workers_are_done(computer: Computer) -> None
     assert status.charges[0].what == "2 × local-1c (1 serving)"
     assert "trained" in log_of(task)
     assert computer.processes(task.id) == []
+
+
+def test_a_server_may_have_fewer_cores_than_a_worker(computer: Computer) -> None:
+    small, large = (
+        one_core().offer,
+        replace(one_core().offer, instance=InstanceType("local-3c", 3, 3), usd_per_hour=0.3),
+    )
+    where = Deployment(large, 2, servers=1, server_offer=small)
+    task = computer.task("echo $MLCD_ROLE with $OMP_NUM_THREADS; sleep 1")
+    status = computer.wait(computer.cloud.launch(task, where, {}))
+    assert status.state is TaskState.SUCCEEDED
+    assert [charge.what for charge in status.charges] == ["1 × local-3c", "1 × local-1c serving"]
+    assert status.usd == pytest.approx(where.usd(status.charges[0].seconds))
+    assert "worker with 3" in log_of(task)
+    assert "server with 1" in TaskFolder(Path(task.folder)).log(1).read_text()
+
+
+def test_more_cores_than_there_are_for_both_are_refused(computer: Computer) -> None:
+    large = replace(one_core().offer, instance=InstanceType("local-4c", 4, 4))
+    where = Deployment(large, 2, servers=1, server_offer=one_core().offer)
+    with pytest.raises(NoCapacityError, match="1 × local-4c \\+ 1 × local-1c serving needs 5 cores"):
+        computer.cloud.launch(computer.task("true"), where, {})
 
 
 def test_a_server_that_fails_fails_the_task(computer: Computer) -> None:

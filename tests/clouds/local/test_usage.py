@@ -13,10 +13,10 @@ import pytest
 
 from mlcd.clouds.local import usage
 from mlcd.clouds.local.preparation import LocalNode
-from mlcd.clouds.local.sockets import received_bytes, sockets_of
 from mlcd.clouds.local.usage import UsageMeter
 from mlcd.clouds.tasks.gpus import GpuUse
 from mlcd.clouds.tasks.programs import Program
+from mlcd.clouds.tasks.sockets import Received, sockets_of, tcp_connections
 from mlcd.core.progress import Usage
 from mlcd.platforms.base import Node
 
@@ -53,8 +53,8 @@ def nodes(tmp_path: Path) -> Iterator[list[LocalNode]]:
 
 def test_cpu_memory_and_network_are_told_apart_by_node(nodes: list[LocalNode], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage, "SLOW_SECONDS", 0.1)
-    meter = UsageMeter(nodes, memory_gib=0.0)
-    if received_bytes() is None:
+    meter = UsageMeter(nodes, memory_gib=[0.0, 0.0])
+    if tcp_connections() is None:
         pytest.skip("this kernel does not list connections")
     seen = _await(meter, lambda seen: seen.nodes[1].network_mbps > 1.0 and seen.nodes[0].cpu_share > 0.0)
     sender, receiver = seen.nodes
@@ -78,12 +78,12 @@ def test_gpus_are_those_of_their_node(tmp_path: Path, monkeypatch: pytest.Monkey
     }
     monkeypatch.setattr(usage, "gpu_use", lambda ids: tuple(busy[id_] for id_ in ids))
     gpus = (("0", "1"), ("2", "3"))
-    meter = UsageMeter([_node(tmp_path, rank, "", ids) for rank, ids in enumerate(gpus)], memory_gib=0.0)
+    meter = UsageMeter([_node(tmp_path, rank, "", ids) for rank, ids in enumerate(gpus)], memory_gib=[0.0, 0.0])
     meter.sample()
     assert [node.gpu_share for node in meter.usage.nodes] == [0.75, 0.25]
     assert [node.gpu_memory_gib for node in meter.usage.nodes] == [8.0, 1.0]
     assert (meter.usage.gpu_share, meter.usage.peak_gpu_memory_gib) == (0.5, 8.0)
-    without = UsageMeter([_node(tmp_path, 0, "")], memory_gib=0.0)
+    without = UsageMeter([_node(tmp_path, 0, "")], memory_gib=[0.0])
     without.sample()
     assert (without.usage.nodes[0].gpu_share, without.usage.nodes[0].gpu_memory_gib) == (None, None)
 
@@ -91,8 +91,8 @@ def test_gpus_are_those_of_their_node(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_kernel_that_does_not_list_connections_leaves_the_network_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usage, "received_bytes", lambda: None)
-    meter = UsageMeter([_node(tmp_path, 0, "")], memory_gib=0.0)
+    monkeypatch.setattr(usage, "tcp_connections", lambda: None)
+    meter = UsageMeter([_node(tmp_path, 0, "")], memory_gib=[0.0])
     meter.sample()
     assert meter.usage.nodes[0].network_mbps is None
 
@@ -100,7 +100,7 @@ def test_a_kernel_that_does_not_list_connections_leaves_the_network_open(
 @pytest.mark.parametrize("address", [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)])
 def test_the_bytes_of_a_connection_are_counted(address: tuple[str, socket.AddressFamily]) -> None:
     host, family = address
-    if received_bytes() is None:
+    if tcp_connections() is None:
         pytest.skip("this kernel does not list connections")
     try:
         server = socket.create_server((host, 0), family=family)
@@ -114,8 +114,21 @@ def test_the_bytes_of_a_connection_are_counted(address: tuple[str, socket.Addres
             while left:
                 left -= len(receiver.recv(left))
             inode = os.fstat(receiver.fileno()).st_ino
-            assert (received_bytes() or {})[inode] == 70_000
+            assert (tcp_connections() or {})[inode].received_bytes == 70_000
             assert inode in sockets_of([os.getpid()])
+
+
+def test_what_processes_of_one_node_send_each_other_is_no_traffic() -> None:
+    if tcp_connections() is None:
+        pytest.skip("this kernel does not list connections")
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as sender:
+        receiver, _ = server.accept()
+        with receiver:
+            sender.sendall(bytes(1000))
+            receiver.recv(1000)
+            received = Received()
+            received.count(tcp_connections(), [os.getpid()])
+            assert received.bytes == 0.0
 
 
 def _node(folder: Path, rank: int, program: str, gpus: tuple[str, ...] = ()) -> LocalNode:

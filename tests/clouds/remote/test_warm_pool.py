@@ -35,7 +35,7 @@ class Keepers:
         self.home = home
 
     def keep(self, task: str, seconds: float = 45.0) -> None:
-        offer(self.home / task / "offered", task, PAIR, MACHINES, time.time() + seconds)
+        offer(self.home / task / "offered", task, PAIR.offer, MACHINES, time.time() + seconds)
         self.publish(task)
 
     def publish(self, task: str) -> None:

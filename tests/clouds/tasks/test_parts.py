@@ -20,7 +20,17 @@ from mlcd.clouds.tasks.copies import copy_workdir, mount
 from mlcd.clouds.tasks.diagnosis import diagnose, log_tail
 from mlcd.clouds.tasks.environment import node_environment
 from mlcd.clouds.tasks.outputs import MODEL_FILES, collect_outputs, matches
-from mlcd.clouds.tasks.processes import ProcessInfo, _is_ending, alive, birth, family, started_seconds
+from mlcd.clouds.tasks.processes import (
+    MARKER,
+    ProcessInfo,
+    _is_ending,
+    alive,
+    birth,
+    command_line,
+    family,
+    marked,
+    started_seconds,
+)
 from mlcd.core.task import EndCause, TaskState
 from mlcd.errors import CloudError
 from mlcd_functions.files import TaskFiles as FunctionFiles
@@ -294,3 +304,15 @@ def test_the_functions_of_an_older_mlcd_are_not_forgotten(tmp_path: Path) -> Non
     assert (state.latest[0].invocation_id, state.latest[0].reported_at, state.fruitless) == ("i1", 2.0, 1)
     files.write_state(state)
     assert files.read_state() == replace(state, seen_at=files.read_state().seen_at)  # type: ignore[union-attr]
+
+
+def test_a_process_that_has_just_been_started_is_known_by_its_task(tmp_path: Path) -> None:
+    """The kernel lays its environment out only after whoever started it was told that it runs."""
+    for _ in range(100):
+        started = subprocess.Popen(["sleep", "600"], env={**os.environ, MARKER: str(tmp_path)})
+        try:
+            assert command_line(started.pid) == ["sleep", "600"]
+            assert marked(tmp_path) == [started.pid]
+        finally:
+            started.kill()
+            started.wait()

@@ -102,6 +102,7 @@ SAMPLES: dict[str, list[Any]] = {  # kind of value → ways to write it
     "duration or moment": ["6h", "2099-01-01T00:00+01:00"],
     "number or range": [4, "2..8"],
     "number, list or range": [256, [64, 96], "32..512"],
+    "whole number, list or range": [1, [1, 3], "1..4"],
     "number, or `4+`": [4, "4.5+"],
     "GiB, or `32+`, `512MB`, `1TB+`": [32, "512MB", "1TB+"],
     "`A100`, `A100:8`, list, or mapping": ["A100", ["A100:8", "V100:0.3"], {"T4": 4}],

@@ -29,6 +29,7 @@ class Case:
     truth: tuple[tuple[Deployment, float | None], ...]  # samples per second; None: it fails
     samples: tuple[tuple[int | None, float], ...] = ()  # batch size → samples of the trace's own job
     failing: FailureKind = FailureKind.CRASHED  # why what fails does; a trace does not say
+    received_bits: float = 0.0  # by a worker for each sample that it trains; 0: nobody measures it
 
     @property
     def name(self) -> str:

@@ -26,6 +26,9 @@ class Averages:
     ratio: float
     oracle_hours: float
     oracle_usd: float
+    searched: float = 1.0  # share of the seeds; a phase of a workflow may go on where the one before it ran
+    lost_usd: float = 0.0  # to looking, in a phase of a workflow: its search without the training in it
+    chosen: tuple[str, ...] = ()  # keys of the deployments that the searches ended with
 
 
 Figures = Mapping[tuple[str, str], Averages]  # contest, strategy
@@ -61,6 +64,7 @@ def averages(contest: str, episodes: list[Episode]) -> Averages:
         ratio=mean(lambda episode: episode.ratio),
         oracle_hours=mean(lambda episode: episode.oracle_hours),
         oracle_usd=mean(lambda episode: episode.oracle_usd),
+        chosen=tuple(dict.fromkeys(episode.chosen for episode in episodes if episode.chosen is not None)),
     )
 
 

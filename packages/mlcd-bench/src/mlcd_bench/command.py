@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from mlcd_bench.runner import Bench, Report, Results
+    from mlcd_bench.runner import Bench, Results
 
 app = typer.Typer(
     add_completion=False,
@@ -60,7 +60,7 @@ StartShare = Annotated[
 Preset = Annotated[
     str,
     typer.Option(
-        help="A figure of the MLCD paper, fig1 to fig3, fig5, fig9 to fig19, section V.B of Scavenger's, scavenger-5b, or a section of the SMLT paper, smlt-5.3-deadline, smlt-5.3-budget, smlt-5.4, smlt-5.5, instead of traces.",
+        help="A figure of a paper instead of traces, such as fig18, fc2-fig7 or smlt-fig12; all: every one.",
         show_default=False,
     ),
 ]
@@ -68,10 +68,21 @@ Peers = Annotated[bool, typer.Option("--peers", help="Also Optuna, Ax, SMAC3 and
 PeerNames = Annotated[str, typer.Option(help="Only these, with --peers.", show_default=False, rich_help_panel=_PEERS)]
 PeerSeeds = Annotated[int, typer.Option(help="At most so many seeds: peers are slow.", min=1, rich_help_panel=_PEERS)]
 Jobs = Annotated[int, typer.Option(help="Processes; 0: one for each core.", min=0)]
-Out = Annotated[Path | None, typer.Option(help="Write JSON there.", show_default=False, rich_help_panel=_OUTPUT)]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write JSON there; with --preset all a folder, a file for each.",
+        show_default=False,
+        rich_help_panel=_OUTPUT,
+    ),
+]
 Html = Annotated[
     Path | None,
-    typer.Option(help="Write a page with figures there.", show_default=False, rich_help_panel=_OUTPUT),
+    typer.Option(
+        help="Write a page with figures there; with --preset all a folder, a page for each and index.html.",
+        show_default=False,
+        rich_help_panel=_OUTPUT,
+    ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Write JSON and nothing else.", rich_help_panel=_OUTPUT)]
 
@@ -100,6 +111,9 @@ def bench(
 ) -> None:
     """Compare search strategies with an oracle that knows every deployment's speed and probes nothing.
 
+    A claim of a paper that does not hold is a finding and no error. The exit code is 0 where everything was played,
+    1 where a preset of --preset all could not be, and 2 where something asked for makes no sense.
+
     Examples:
 
         mlcd bench traces/gpu_training.csv --hours 6,24 --seeds 20
@@ -107,6 +121,8 @@ def bench(
         mlcd bench traces synthetic:7 --strategies auto,heterbo --html page.html
 
         mlcd bench --preset fig18
+
+        mlcd bench --preset all --html figures
     """
     from mlcd.core.study import ProbeTime
     from mlcd.errors import UserError
@@ -114,7 +130,11 @@ def bench(
     from mlcd_bench.request import read_request
 
     if preset:
-        _run_preset(preset, seeds, jobs, out, html, json)
+        from mlcd_bench.console import cores
+        from mlcd_bench.every_preset import Play
+        from mlcd_bench.preset_command import play_and_show
+
+        play_and_show(preset, Play(seeds, out, html), jobs or cores(), json)
         return
     if not traces:
         raise UserError("No trace is given.", "Give a CSV file, a folder of them, synthetic:SEED, or --preset fig9.")
@@ -135,13 +155,15 @@ def _peers(wanted: bool, names: str) -> str:
 
 
 def _run(request: Bench, jobs: int) -> Results:
+    from mlcd_bench.console import Bar, cores
     from mlcd_bench.runner import run_bench
 
-    with _Progress() as progress:
-        return run_bench(request, jobs or _cores(), progress.report)
+    with Bar("episodes") as bar:
+        return run_bench(request, jobs or cores(), bar.report)
 
 
 def _finish(request: Bench, results: Results, out: Path | None, html: Path | None, json: bool) -> None:
+    from mlcd_bench.console import print_json, print_out
     from mlcd_bench.output import results_data, summary_tables, write_file, write_json
     from mlcd_bench.summary import summarize
 
@@ -153,74 +175,6 @@ def _finish(request: Bench, results: Results, out: Path | None, html: Path | Non
 
         write_file(html, results_page(request, results, rows))
     if json:
-        _print_json(results_data(results, rows))
+        print_json(results_data(results, rows))
     else:
-        _print(summary_tables(rows, results))
-
-
-def _run_preset(name: str, seeds: int, jobs: int, out: Path | None, html: Path | None, json: bool) -> None:
-    from mlcd_bench.output import write_file, write_json
-    from mlcd_bench.preset_runner import preset_tables, run_preset
-    from mlcd_bench.presets import find_preset
-
-    preset = find_preset(name)
-    with _Progress() as progress:
-        findings = run_preset(preset, seeds, jobs or _cores(), progress.report)
-    if out is not None:
-        write_json(out, findings.data)
-    if html is not None:
-        from mlcd_bench.page import preset_page
-
-        write_file(html, preset_page(preset, findings))
-    if json:
-        _print_json(findings.data)
-    else:
-        _print(preset_tables(preset, findings))
-
-
-def _cores() -> int:
-    import os
-
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _print(thing: object) -> None:
-    import sys
-
-    from rich.console import Console
-
-    # Figures cut off at 80 columns would be worse than long lines.
-    width = None if sys.stdout.isatty() else 110
-    Console(highlight=False, width=width).print(thing)
-
-
-def _print_json(data: object) -> None:
-    import json
-    import sys
-
-    sys.stdout.write(json.dumps(data, indent=1, allow_nan=False) + "\n")
-
-
-class _Progress:
-    """A bar on a terminal; nothing elsewhere."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._bar.add_task("episodes", total=None)
-
-    def __enter__(self) -> _Progress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    @property
-    def report(self) -> Report:
-        """What a run calls after every episode."""
-        return lambda done, total: self._bar.update(self._task, completed=done, total=total)
+        print_out(summary_tables(rows, results))

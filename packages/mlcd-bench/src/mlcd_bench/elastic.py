@@ -18,8 +18,10 @@ LEAST_STEP_SECONDS = 60.0
 SEEN_SHARE = 0.01  # half-width of the interval of a speed that is seen for as long as a training
 
 
-def train_elastically(problem: Problem, study: Study, spent: Ledger, start: Deployment, rules: Rules) -> Ledger:
-    """Time and money of the whole job, from what the search has spent to the end of the training."""
+def train_elastically(
+    problem: Problem, study: Study, spent: Ledger, start: Deployment, rules: Rules
+) -> tuple[Ledger, Deployment]:
+    """Time and money of the whole job, from what the search has spent to the end of the training, and where it ends."""
     here, left, moves = start, 1.0, 0
     known = {
         trial.deployment: Speed(seen.samples_per_second, seen.low, seen.high)
@@ -41,7 +43,7 @@ def train_elastically(problem: Problem, study: Study, spent: Ledger, start: Depl
         step = min(rest, max(STEP_SHARE * rest, LEAST_STEP_SECONDS))
         spent = Ledger(spent.seconds + step, spent.usd + here.usd(step))
         left = 0.0 if step == rest else left - step * speed / work
-    return spent
+    return spent, here
 
 
 def _situation(

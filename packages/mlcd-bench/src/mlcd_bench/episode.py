@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mlcd.core.machines import Deployment
+from mlcd.core.progress import Usage
 from mlcd.core.study import Ledger, Stop, Study
 from mlcd.core.trial import Failure, Measurement, Phases, Trial
 from mlcd.errors import MlcdError
@@ -43,6 +44,7 @@ class Episode:
     slack: float
     seed: int
     chosen: str | None  # key of the deployment; None: the search ended without one
+    ended_on: str  # key of the deployment that the training ended on
     total_hours: float  # search and training
     total_usd: float
     limit: float | None  # hours or dollars
@@ -76,7 +78,12 @@ def run_episode(problem: Problem, strategy: str, searcher: Searcher, seed: int, 
 
 def play_search(problem: Problem, searcher: Searcher, seed: int, rules: Rules, max_probes: int | None = None) -> Search:
     """Ask and probe until the searcher stops."""
-    study, deciding_seconds = replace(problem.study(seed, rules), max_probes=max_probes), 0.0
+    return continue_search(problem, replace(problem.study(seed, rules), max_probes=max_probes), searcher, rules)
+
+
+def continue_search(problem: Problem, study: Study, searcher: Searcher, rules: Rules) -> Search:
+    """Ask and probe from this study on, until the searcher stops."""
+    deciding_seconds = 0.0
     for decisions in range(1, _most_decisions(study) + 1):
         before = time.perf_counter()
         answer = searcher.suggest(study)
@@ -86,7 +93,7 @@ def play_search(problem: Problem, searcher: Searcher, seed: int, rules: Rules, m
         study = after_probe(problem, study, answer, rules)
         if study.samples <= 0:
             return Search(study, Stop(answer, "the probes finished the job"), decisions, deciding_seconds)
-    raise MlcdError(f"{type(searcher).__name__} does not come to an end on {problem.case.name}, seed {seed}.")
+    raise MlcdError(f"{type(searcher).__name__} does not come to an end on {problem.case.name}, seed {study.seed}.")
 
 
 def after_probe(problem: Problem, study: Study, deployment: Deployment, rules: Rules) -> Study:
@@ -108,7 +115,8 @@ def probe(problem: Problem, study: Study, deployment: Deployment, rules: Rules) 
     repeats = sum(trial.deployment == deployment for trial in study.trials)
     seen = speed * math.exp(rules.noise * _standard_normal(problem.case, deployment, study.seed, repeats))
     spread = math.exp(1.96 * rules.noise)
-    measurement = Measurement(seen, seen / spread, seen * spread, samples=speed * phases.measuring)
+    usage = Usage(network_mbps=problem.case.received_bits * seen / deployment.workers / 1e6)
+    measurement = Measurement(seen, seen / spread, seen * spread, samples=speed * phases.measuring, usage=usage)
     return Trial(deployment, measurement, phases.total, deployment.usd(phases.total), phases)
 
 
@@ -118,7 +126,7 @@ def close_episode(problem: Problem, strategy: str, seed: int, search: Search, ru
     finished = chosen in problem.trainings
     spent = study.spent if finished or chosen is None else _after_failed_start(study, chosen)
     taken = chosen if chosen is not None and finished else _fallback(problem, study)
-    total = _total(problem, study, spent, taken, rules)
+    total, last = _total(problem, study, spent, taken, rules)
     best = problem.trainings[problem.oracle]
     return Episode(
         trace=problem.case.trace,
@@ -130,6 +138,7 @@ def close_episode(problem: Problem, strategy: str, seed: int, search: Search, ru
         slack=problem.slack,
         seed=seed,
         chosen=chosen.key if chosen is not None and finished else None,
+        ended_on=last.key,
         total_hours=total.seconds / 3600.0,
         total_usd=total.usd,
         limit=problem.limit,
@@ -208,8 +217,10 @@ def _fallback(problem: Problem, study: Study) -> Deployment:
     return best_known(study) or problem.worst
 
 
-def _total(problem: Problem, study: Study, spent: Ledger, chosen: Deployment, rules: Rules) -> Ledger:
+def _total(
+    problem: Problem, study: Study, spent: Ledger, chosen: Deployment, rules: Rules
+) -> tuple[Ledger, Deployment]:
     if rules.carry:
         return train_elastically(problem, study, spent, chosen, rules)
     seconds = study.work(chosen) / problem.case.speeds[chosen]
-    return Ledger(spent.seconds + seconds, spent.usd + chosen.usd(seconds))
+    return Ledger(spent.seconds + seconds, spent.usd + chosen.usd(seconds)), chosen

@@ -24,6 +24,7 @@ from math import log
 import numpy as np
 
 from mlcd.core.machines import Deployment, InstanceType, Offer
+from mlcd.core.trial import FailureKind
 from mlcd_bench.cases import Case
 
 SIZES_MB = (1024, 1769, 3072, 4096, 6144, 8192, 10240)
@@ -54,7 +55,9 @@ class Net:
 
 
 RESNET_18 = Net("ResNet-18", 11e6, 5.4e9, 512)
+RESNET_50 = Net("ResNet-50", 25e6, 12.3e9, 512)
 BERT_SMALL = Net("BERT-small", 66e6, 40e9, 256, 20e6)
+BERT_MEDIUM = Net("BERT-medium", 110e6, 67e9, 256, 27e6)
 
 
 def functions_case(net: Net) -> Case:
@@ -66,7 +69,7 @@ def functions_case(net: Net) -> Case:
         if count <= net.batch
     )
     label = f"{net.name}/{net.batch}" + ("" if net.exchange == "hierarchical" else f"/{net.exchange}")
-    return Case("functions-testbed", label, None, truth)
+    return Case("functions-testbed", label, None, truth, failing=FailureKind.OUT_OF_MEMORY)
 
 
 def _offer(memory_mb: int) -> Offer:
@@ -76,18 +79,25 @@ def _offer(memory_mb: int) -> Offer:
 
 
 def _throughput(net: Net, memory_mb: int, count: int) -> float | None:
-    share = net.batch / count
-    needed = _RUNTIME_BYTES + 12 * net.parameters + share * net.sample_bytes
+    needed = _RUNTIME_BYTES + 12 * net.parameters + net.batch / count * net.sample_bytes
     if needed > memory_mb * 2**20:
         return None
-    speed = VCPU_FLOPS * memory_mb / MB_PER_VCPU * share / (share + 0.5)
-    compute = net.flops * share / speed * (1.0 + STRAGGLING * log(count))
-    step = compute + (_exchange(net, count) if count > 1 else 0.0)
+    step = compute_seconds(net, memory_mb, count) + exchange_seconds(net, count)
     return net.batch / step * _quirk(net, memory_mb)
 
 
-def _exchange(net: Net, count: int) -> float:
+def compute_seconds(net: Net, memory_mb: int, count: int) -> float:
+    """Of a step, with the slowest of all functions."""
+    share = net.batch / count
+    speed = VCPU_FLOPS * memory_mb / MB_PER_VCPU * share / (share + 0.5)
+    return net.flops * share / speed * (1.0 + STRAGGLING * log(count))
+
+
+def exchange_seconds(net: Net, count: int) -> float:
+    """Of a step; one function alone exchanges nothing."""
     volume = 4 * net.parameters
+    if count == 1:
+        return 0.0
     if net.exchange == "objects":
         return (1 + count) * volume / FUNCTION_BYTES + count * OBJECT_SECONDS
     if net.exchange == "central":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from urllib.parse import quote
 
 import plotly.graph_objects as go
 from plotly.io import to_html
 from plotly.offline import get_plotlyjs
 
+from mlcd_bench.every_preset import Outcome, PresetResult
+from mlcd_bench.every_preset_summary import HEAD, failing_claims, summary_cells
 from mlcd_bench.figures import (
     averages_figure,
     broken_figure,
@@ -53,8 +56,8 @@ def results_page(bench: Bench, results: Results, rows: tuple[Row, ...]) -> str:
     return _page("mlcd bench", body)
 
 
-def preset_page(preset: Preset, findings: Findings) -> str:
-    """A figure of a paper: each claim beside ours, and the numbers behind them."""
+def preset_page(preset: Preset, findings: Findings, library: str = "") -> str:
+    """A figure of a paper: each claim beside ours, and the numbers behind them; `library`: plotly.js as a file beside it."""
     rows = list(all_cells(findings.rows))
     width = max(map(len, rows), default=0)
     body = "".join(
@@ -65,7 +68,20 @@ def preset_page(preset: Preset, findings: Findings) -> str:
             _grid(("contest", "strategy", *FIGURES), [(*row, *[""] * (width - len(row))) for row in rows]),
         )
     )
-    return _page(f"mlcd bench {preset.name}", body)
+    return _page(f"mlcd bench {preset.name}", body, f"<script src='{library}'></script>" if library else None)
+
+
+def index_page(outcomes: Sequence[Outcome], conclusion: str) -> str:
+    """All presets that were played, each with a link to its page, and the claims that do not hold."""
+    pages = {outcome.name: f"{quote(outcome.name)}.html" for outcome in outcomes if isinstance(outcome, PresetResult)}
+    parts = (
+        "<h1>The figures of the papers</h1>",
+        f"<p class='conclusion'>{escape(conclusion)}</p>",
+        _grid(HEAD, map(summary_cells, outcomes), pages),
+        "<h2>Claims that do not hold</h2>",
+        _grid(("preset", "claim", "the paper", "here"), failing_claims(outcomes)),
+    )
+    return _page("mlcd bench --preset all", "".join(parts), "")
 
 
 def _preset_sections(preset: Preset, findings: Findings) -> Iterable[str]:
@@ -82,10 +98,10 @@ def _preset_sections(preset: Preset, findings: Findings) -> Iterable[str]:
             yield _section(name, search_figure(example))
 
 
-def _page(title: str, body: str) -> str:
-    head = (
-        f"<meta charset='utf-8'><title>{escape(title)}</title><style>{_STYLE}</style><script>{get_plotlyjs()}</script>"
-    )
+def _page(title: str, body: str, script: str | None = None) -> str:
+    """A page with the script that draws; None: plotly.js itself."""
+    drawing = f"<script>{get_plotlyjs()}</script>" if script is None else script
+    head = f"<meta charset='utf-8'><title>{escape(title)}</title><style>{_STYLE}</style>{drawing}"
     return f"<!doctype html><html lang='en'><head>{head}</head><body>{body}</body></html>\n"
 
 
@@ -104,9 +120,10 @@ def _table(rows: Iterable[Row]) -> str:
     return _grid(_HEAD, map(_cells, rows))
 
 
-def _grid(names: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def _grid(names: Iterable[str], rows: Iterable[Iterable[str]], pages: Mapping[str, str] | None = None) -> str:
+    """A table; what a row's first cell names leads to its page, where it has one."""
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    body = "".join(f"<tr>{_row(tuple(row), pages or {})}</tr>" for row in rows)
     return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
@@ -115,8 +132,11 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (row.scenario, row.strategy, job, *row_cells(row))
 
 
-def _cell(text: str) -> str:
-    return f"<td>{escape(text)}</td>"
+def _row(cells: Sequence[str], pages: Mapping[str, str]) -> str:
+    first, *rest = map(escape, cells)
+    if cells[0] in pages:
+        first = f"<a href='{pages[cells[0]]}'>{first}</a>"
+    return "".join(f"<td>{cell}</td>" for cell in (first, *rest))
 
 
 def _sections(bench: Bench, results: Results) -> Iterable[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -11,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from mlcd_bench.claims import Averages, Claim, Figures, averages
-from mlcd_bench.presets import Contest, Preset, set_contest
+from mlcd_bench.presets import Contest, Course, Preset, set_contest
 from mlcd_bench.runner import Bench, Report, run_bench
 from mlcd_bench.strategies import Strategy, parse_strategy
+from mlcd_bench.workflows import play_workflow
 
 FIGURES = ("hours", "of it search", "$", "of it search", "probes", "broken", "none", "ratio")
 
@@ -54,6 +56,8 @@ def run_preset(preset: Preset, seeds: int, jobs: int, report: Report | None = No
     rows: list[Averages] = []
     for contest in preset.contests:
         rows.extend(_play(contest, seeds, jobs, report))
+    for course in preset.courses:
+        rows.extend(_play_course(course, seeds))
     found = {(row.contest, row.strategy): row for row in rows}
     return Findings(tuple(rows), tuple(_finding(claim, found) for claim in preset.claims))
 
@@ -87,6 +91,19 @@ def _play(contest: Contest, seeds: int, jobs: int, report: Report | None) -> Ite
     episodes = run_bench(bench, jobs, report).episodes
     for strategy in bench.strategies:
         yield averages(contest.label, [each for each in episodes if each.strategy == strategy.text])
+
+
+def _play_course(course: Course, seeds: int) -> Iterable[Averages]:
+    """The means of each phase over the seeds."""
+    searcher = parse_strategy(course.strategy).open()
+    played = [
+        tuple(play_workflow(course.stages, course.strategy, searcher, seed, course.rules, course.once))
+        for seed in range(seeds)
+    ]
+    for phase in zip(*played, strict=True):
+        row = averages(phase[0].label, [each.episode for each in phase])
+        searched, lost_usd = (fmean(values) for values in zip(*((p.searched, p.lost_usd) for p in phase), strict=True))
+        yield replace(row, searched=searched, lost_usd=lost_usd)
 
 
 def _strategies(contest: Contest) -> Iterable[Strategy]:

@@ -9,6 +9,7 @@ from mlcd.errors import UserError, did_you_mean
 from mlcd_bench.cases import Case
 from mlcd_bench.claims import Claim
 from mlcd_bench.protocol import Problem, Rules, Scenario, set_problem
+from mlcd_bench.workflows import Stage
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,16 @@ class Contest:
     limit: float | None = None  # hours or dollars
     favoured: tuple[tuple[str, tuple[str, ...]], ...] = ()  # strategy, the only instance types it looks at
     rules: Rules = Rules()
+
+
+@dataclass(frozen=True)
+class Course:
+    """A workflow that a strategy plays, searching its phases where the product's policy says that it pays."""
+
+    stages: tuple[Stage, ...]
+    strategy: str
+    rules: Rules
+    once: bool = False  # only the first phase is searched
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,7 @@ class Preset:
     contests: tuple[Contest, ...]
     claims: tuple[Claim, ...]
     curves: tuple[Curve, ...] = ()
+    courses: tuple[Course, ...] = ()
 
 
 def set_contest(contest: Contest) -> Problem:
@@ -65,8 +77,9 @@ def find_preset(name: str) -> Preset:
 
 def all_presets() -> dict[str, Callable[[], Preset]]:
     """Every figure of every paper, in their order; all are made of contests and import this module."""
+    from mlcd_bench.fc2_figures import FC2
     from mlcd_bench.mlcd_figures import MLCD
     from mlcd_bench.scavenger_figures import SCAVENGER
     from mlcd_bench.smlt import SMLT
 
-    return {**MLCD, **SCAVENGER, **SMLT}
+    return {**MLCD, **FC2, **SCAVENGER, **SMLT}

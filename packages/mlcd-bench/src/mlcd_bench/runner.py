@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -125,12 +126,12 @@ def _outcomes(bench: Bench, items: list[_WorkItem], jobs: int) -> Iterator[dict[
         return
     chunk = max(1, min(32, len(items) // (8 * jobs)))
     spawn = multiprocessing.get_context("spawn")
-    with _one_thread_each(), spawn.Pool(min(jobs, len(items)), _start_worker, (bench,)) as pool:
+    with one_thread_each(), spawn.Pool(min(jobs, len(items)), _start_worker, (bench,)) as pool:
         yield from pool.imap(_play_here, items, chunksize=chunk)
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
+def one_thread_each() -> Iterator[None]:
     """Processes started meanwhile use one core each; linear algebra would otherwise fight over all of them."""
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
@@ -147,7 +148,20 @@ def _one_thread_each() -> Iterator[None]:
 _bench_here: Bench | None = None  # in a worker process: what it was started for
 
 
+def end_with_parent() -> None:
+    """This process of a pool ends when the one that asks it does, were it killed: else it would wait for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
+
+
+def _exit_after(parent: multiprocessing.process.BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
+
+
 def _start_worker(bench: Bench) -> None:
+    end_with_parent()
     global _bench_here  # a process of the pool has no other place to keep it
     _bench_here = bench
 

@@ -81,7 +81,7 @@ class Worker:
         self._generation = 0
         self._shipped = ""
         self._instructions = Instructions()
-        self._instructions_at = 0.0
+        self._instructions_at = -math.inf
         self._missed_at = math.inf
         progress = workspace.progress / f"rank-{event.rank}.jsonl"
         self._reporter = Reporter(objects, event, workspace.log, progress, self._usage)

@@ -181,7 +181,14 @@ class Lambdas:
     def _call(self, act: Callable[[Any], T]) -> T:
         """Call with the client, opened when it is needed and again when the service is another one now."""
         with translated():
-            return act(self._open())
+            from botocore.exceptions import EndpointConnectionError
+
+            try:
+                return act(self._open())
+            except EndpointConnectionError:
+                if not self.here:
+                    raise
+            return act(self._open())  # the service here ended before it was called: the next one is asked
 
     def _open(self) -> Any:
         url = self._endpoint()

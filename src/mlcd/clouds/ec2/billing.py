@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from mlcd.clouds.ec2.prices import SpotHistory
 from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.remote.files import Spec, State
-from mlcd.core.machines import Deployment
+from mlcd.core.machines import Deployment, Group
 from mlcd.core.task import Charge
 
 LEAST_SECONDS = 60.0  # that an instance is charged for
@@ -33,24 +33,38 @@ def charges(
 def _lines(
     deployment: Deployment, state: State, now: float, disk_gib: float, history: SpotHistory | None
 ) -> Iterator[Charge]:
-    usd_per_second = deployment.offer.usd_per_hour / 3600.0
+    rates = [deployment.offer_of(rank).usd_per_hour / 3600.0 for rank in range(len(state.machines))]
     spans = [_span(machine, state, now) for machine in state.machines]
     began = state.started_at if state.started_at is not None else now
     seconds = max(0.0, now - began)
-    usd = deployment.nodes * usd_per_second * seconds
-    yield Charge(f"{deployment.nodes} × {deployment.offer.name}", seconds, usd)
-    short = sum(seconds - span for span in spans if seconds - span > 1.0)  # they came later, or went earlier
-    yield Charge("machines given back early", -short, -short * usd_per_second)
+    for group in rented(deployment, state):
+        yield Charge(str(group), seconds, group.nodes * group.offer.usd_per_hour * seconds / 3600.0)
+    short = [max(0.0, seconds - span) if seconds - span > 1.0 else 0.0 for span in spans]  # came later, or went earlier
+    yield _of_each("machines given back early", [-each for each in short], rates)
     yield _spot_difference(state, spans, deployment.offer.usd_per_hour, history)
-    yield _kept(state, now, usd_per_second)
-    yield _paid_before(state, usd_per_second)
-    missing = sum(_missing_seconds(machine, state, now) for machine in state.machines)
-    yield Charge(f"minimum of {LEAST_SECONDS:.0f} s each", missing, missing * usd_per_second)
-    whole = sum(spans) + sum(_kept_seconds(machine, state, now) for machine in state.machines)
-    whole -= _paid_seconds(state)
+    kept = [_kept_seconds(machine, state, now) for machine in state.machines]
+    yield _of_each("kept ready for the next task", kept, rates)
+    paid = [max(0.0, machine.paid_until - machine.billed_from) for machine in state.machines]  # by an earlier task
+    yield _of_each("paid while kept ready", [-each for each in paid], rates)
+    missing = [_missing_seconds(machine, state, now) for machine in state.machines]
+    yield _of_each(f"minimum of {LEAST_SECONDS:.0f} s each", missing, rates)
+    whole = sum(spans) + sum(kept) - sum(paid)
     yield Charge("disk", whole, whole * disk_gib * USD_PER_GIB_MONTH / MONTH_SECONDS)
     yield Charge("public addresses", whole, whole * USD_PER_ADDRESS_HOUR / 3600.0)
     yield Charge("data out", 0.0, state.received_bytes / 1e9 * USD_PER_GB_OUT)
+
+
+def rented(deployment: Deployment, state: State) -> Sequence[Group]:
+    """The deployment's machines by type; where the last ones could not be had, without them."""
+    if deployment.server_offer is None or len(state.machines) > deployment.workers:
+        return deployment.groups
+    return deployment.groups[:1]
+
+
+def _of_each(what: str, seconds: Sequence[float], rates: Sequence[float]) -> Charge:
+    """One line of seconds of several machines, each at its own price."""
+    usd = sum(span * rate for span, rate in zip(seconds, rates, strict=True))
+    return Charge(what, sum(seconds), usd)
 
 
 def _span(machine: Machine, state: State, now: float) -> float:
@@ -71,21 +85,6 @@ def _missing_seconds(machine: Machine, state: State, now: float) -> float:
     ends_at = machine.billed_from + _span(machine, state, now) + _kept_seconds(machine, state, now)
     paid = max(0.0, LEAST_SECONDS - (machine.paid_until - rented_at)) if machine.paid_until else 0.0
     return max(0.0, LEAST_SECONDS - (ends_at - rented_at)) - paid
-
-
-def _kept(state: State, now: float, usd_per_second: float) -> Charge:
-    seconds = sum(_kept_seconds(machine, state, now) for machine in state.machines)
-    return Charge("kept ready for the next task", seconds, seconds * usd_per_second)
-
-
-def _paid_before(state: State, usd_per_second: float) -> Charge:
-    """What an earlier task has paid in advance for machines that this one took over."""
-    seconds = _paid_seconds(state)
-    return Charge("paid while kept ready", -seconds, -seconds * usd_per_second)
-
-
-def _paid_seconds(state: State) -> float:
-    return sum(max(0.0, machine.paid_until - machine.billed_from) for machine in state.machines)
 
 
 def _spot_difference(state: State, spans: Sequence[float], usd_per_hour: float, history: SpotHistory | None) -> Charge:

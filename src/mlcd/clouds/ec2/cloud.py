@@ -88,9 +88,10 @@ class Ec2Cloud(RemoteCloud):
 
     def refuse(self, deployment: Deployment) -> None:
         """Do not ask for what the quota was known to forbid."""
-        if deployment.nodes > deployment.offer.max_nodes:
+        beyond = deployment.too_large
+        if beyond is not None:
             raise NoCapacityError(
-                f"The account may have {deployment.offer.max_nodes} × {deployment.offer.name}, not {deployment.nodes}.",
+                f"The account may have {beyond.offer.max_nodes} × {beyond.offer.name}, not {deployment.machines}.",
                 "Ask for more in the Service Quotas console.",
             )
 

@@ -7,7 +7,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ from mlcd.clouds.ec2.errors import QUOTA, code_of, translated
 from mlcd.clouds.ec2.ground import allowing, image, key_name, placement_group, security_group, subnets
 from mlcd.clouds.ec2.prices import spot_prices
 from mlcd.clouds.ec2.settings import Ec2Settings
-from mlcd.clouds.remote.base import BusyError, Machine, Notes, Reach
+from mlcd.clouds.remote.base import BusyError, Machine, Notes, PartlyRentedError, Reach
 from mlcd.clouds.remote.ssh import SshReach
-from mlcd.core.machines import Deployment
-from mlcd.errors import CloudError, NoCapacityError
+from mlcd.core.machines import Deployment, Group, Offer
+from mlcd.errors import CloudError, MlcdError, NoCapacityError
 
 NOTICE_URL = "http://169.254.169.254"
 ALIVE = ["pending", "running"]
@@ -31,6 +31,26 @@ KEY = "key"
 # "User initiated (2024-03-01 09:30:00 GMT)".
 _ENDED = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 YOUNG_SECONDS = 120.0  # an instance that AWS does not know may be too new for it
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What is to be rented in one call: so many machines of one type of a deployment."""
+
+    task_id: str
+    job_id: str
+    deployment: Deployment
+    group: Group
+    count: int
+
+    @property
+    def offer(self) -> Offer:
+        return self.group.offer
+
+    @property
+    def word(self) -> str:
+        """What tells the call from that for the workers."""
+        return f" {self.offer.instance.name}" if self.group.serves else ""
 
 
 class Ec2Machines:
@@ -52,17 +72,33 @@ class Ec2Machines:
         self.python = settings.python
 
     def acquire(self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]) -> Sequence[Machine]:
-        """Those at hand and as many more as are needed, together in one zone that has room for them.
+        """Those at hand and as many more as are needed, together in one zone that has room for them; the workers first.
 
         Where the zone of those at hand has no room they are not given up: the others come from another zone.
         """
         mine = {machine.id: machine for machine in (*self.find(task_id), *had)}
-        missing = deployment.nodes - len(mine)
-        if missing > 0:
-            zone = next((machine.zone for machine in mine.values()), "")
-            for machine in self._rent(task_id, job_id, deployment, missing, zone):
-                mine[machine.id] = machine
-        return list(mine.values())[: deployment.nodes]
+        together: list[Machine] = []
+        for group in deployment.groups:
+            there = [machine for machine in mine.values() if self._is_of(machine, group, deployment)][: group.nodes]
+            zone = next((machine.zone for machine in (*together, *mine.values())), "")
+            try:
+                together += self._complete(task_id, job_id, deployment, group, there, zone)
+            except MlcdError as error:
+                if not together:
+                    raise
+                raise PartlyRentedError(error, together) from error
+        return together
+
+    def _complete(
+        self, task_id: str, job_id: str, deployment: Deployment, group: Group, there: list[Machine], zone: str
+    ) -> list[Machine]:
+        missing = group.nodes - len(there)
+        return there + (self._rent(_Order(task_id, job_id, deployment, group, missing), zone) if missing > 0 else [])
+
+    @staticmethod
+    def _is_of(machine: Machine, group: Group, deployment: Deployment) -> bool:
+        """Whether a machine is one of the group; those rented before there were several types do not say theirs."""
+        return machine.details.get("type", deployment.offer.instance.name) == group.offer.instance.name
 
     def locate(self, machines: Sequence[Machine]) -> Sequence[Machine]:
         """The same machines with their addresses, as far as these are known by now."""
@@ -134,30 +170,29 @@ class Ec2Machines:
 
     # -------------------------------------------------------------------------------------------- renting
 
-    def _rent(self, task_id: str, job_id: str, deployment: Deployment, count: int, zone: str) -> list[Machine]:
+    def _rent(self, order: _Order, zone: str) -> list[Machine]:
         """Rent them now; what AWS was asked too often for is not rented, and not paid for while we wait to ask again."""
         asked_before = bool(self._noted("rented_at"))
         if not asked_before:
             self._note("rented_at", f"{time.time():.3f}")
         try:
-            return self._rent_in_zones(task_id, job_id, deployment, count, zone)
+            return self._rent_in_zones(order, zone)
         except BusyError:
             if not asked_before:
                 self._note("zone", "")
                 self._note("rented_at", "")
             raise
 
-    def _rent_in_zones(self, task_id: str, job_id: str, deployment: Deployment, count: int, zone: str) -> list[Machine]:
+    def _rent_in_zones(self, order: _Order, zone: str) -> list[Machine]:
         """In the first zone that has room, the wanted one first; one once tried is noted: a kill leads to no other one."""
-        region = deployment.offer.region
-        request = self._request(task_id, job_id, deployment, count)
+        request = self._request(order)
         first = self._noted("zone") or zone
-        zones = sorted(self._zones(deployment), key=lambda net: bool(net["AvailabilityZone"] != first))
-        refusal = NoCapacityError(f"No zone of {region} sells {deployment.offer.name}.")
+        zones = sorted(self._zones(order.offer), key=lambda net: bool(net["AvailabilityZone"] != first))
+        refusal = NoCapacityError(f"No zone of {order.offer.region} sells {order.offer.name}.")
         for net in zones:
             self._note("zone", net["AvailabilityZone"])
             try:
-                return self._run(request, deployment, net)
+                return self._run(request, order, net)
             except NoCapacityError as error:
                 # That a zone never had the type says less than that another one is out of it.
                 if code_of(error) != "Unsupported" or code_of(refusal) in ("", "Unsupported"):
@@ -167,9 +202,9 @@ class Ec2Machines:
         self._note("zone", "")
         raise refusal
 
-    def _run(self, request: dict[str, Any], deployment: Deployment, net: dict[str, Any]) -> list[Machine]:
-        region, zone = deployment.offer.region, net["AvailabilityZone"]
-        account, count = self._account, request["MaxCount"]
+    def _run(self, request: dict[str, Any], order: _Order, net: dict[str, Any]) -> list[Machine]:
+        region, zone = order.offer.region, net["AvailabilityZone"]
+        account, count = self._account, order.count
         group = security_group(account, region, net["VpcId"], self._settings.ssh_from)
         card = {
             "DeviceIndex": 0,
@@ -177,25 +212,25 @@ class Ec2Machines:
             "AssociatePublicIpAddress": True,
             "Groups": [group],
         }
-        together = deployment.nodes > 1 and _close_together(deployment)
+        together = order.deployment.nodes > 1 and _close_together(order.deployment)
         place = {"Placement": {"GroupName": placement_group(account, region, zone)}} if together else {}
         token = hashlib.sha256(f"{request['ClientToken']} {zone} {count}".encode()).hexdigest()[:60]
-        with translated(f"run {count} × {deployment.offer.name} in {zone}"):
+        with translated(f"run {count} × {order.offer.name} in {zone}"):
             made = account.client("ec2", region).run_instances(
                 **{**request, **place, "ClientToken": token, "NetworkInterfaces": [card]}
             )
         return [self._machine(one, region) for one in made["Instances"]]
 
-    def _request(self, task_id: str, job_id: str, deployment: Deployment, count: int) -> dict[str, Any]:
-        settings, offer = self._settings, deployment.offer
+    def _request(self, order: _Order) -> dict[str, Any]:
+        settings, offer = self._settings, order.offer
         ami, disk = image(self._account, offer.region, settings.image, offer.instance)
         tags = {
-            "Name": f"mlcd {task_id}",
-            JOB: job_id,
-            TASK: task_id,
+            "Name": f"mlcd {order.task_id}",
+            JOB: order.job_id,
+            TASK: order.task_id,
             LAUNCH: self._nonce(),
             LEASE: f"{float(self._noted('rented_at')) + settings.lease_seconds:.0f}",
-            "mlcd:deployment": str(deployment),
+            "mlcd:deployment": str(order.deployment),
         }
         words = [{"Key": key, "Value": value[:256]} for key, value in tags.items()]
         spot = {
@@ -207,10 +242,10 @@ class Ec2Machines:
         return {
             "ImageId": ami,
             "InstanceType": offer.instance.name,
-            "MinCount": count,
-            "MaxCount": count,
+            "MinCount": order.count,
+            "MaxCount": order.count,
             "KeyName": key_name(self._account, offer.region, self._home / KEY),
-            "ClientToken": f"{task_id} {self._nonce()}",
+            "ClientToken": f"{order.task_id} {self._nonce()}{order.word}",
             "UserData": boot_script(settings.user, settings.lease_seconds),
             "InstanceInitiatedShutdownBehavior": "terminate",
             "BlockDeviceMappings": [{"DeviceName": disk, "Ebs": drive}],
@@ -222,13 +257,12 @@ class Ec2Machines:
             **market,
         }
 
-    def _zones(self, deployment: Deployment) -> list[dict[str, Any]]:
+    def _zones(self, offer: Offer) -> list[dict[str, Any]]:
         """Subnets to try in turn: for spot the cheapest zone first."""
-        region, offer = deployment.offer.region, deployment.offer
-        nets = subnets(self._account, region)
+        nets = subnets(self._account, offer.region)
         if not offer.spot:
             return nets
-        prices = self._spot(region, offer.instance.name)
+        prices = self._spot(offer.region, offer.instance.name)
         return sorted(nets, key=lambda net: prices.get(net["AvailabilityZone"], float("inf")))
 
     def _spot(self, region: str, name: str) -> dict[str, float]:
@@ -253,7 +287,7 @@ class Ec2Machines:
 
     def _machine(self, one: dict[str, Any], region: str) -> Machine:
         zone = str(one.get("Placement", {}).get("AvailabilityZone", ""))
-        details = {"region": region}
+        details = {"region": region, "type": one["InstanceType"]}
         if one.get("InstanceLifecycle") == "spot":
             price = self._spot(region, one["InstanceType"]).get(zone)
             details |= {"usd_per_hour": f"{price:.6f}"} if price else {}
@@ -299,5 +333,5 @@ def _by_region(machines: Sequence[Machine]) -> dict[str, list[str]]:
 
 
 def _close_together(deployment: Deployment) -> bool:
-    """Whether several of this type can be placed close together: those with credits and the oldest cannot."""
-    return not deployment.offer.instance.name.startswith(("t", "m1.", "c1.", "m2.", "m3."))
+    """Whether machines of its types can be placed close together: those with credits and the oldest cannot."""
+    return not any(offer.instance.name.startswith(("t", "m1.", "c1.", "m2.", "m3.")) for offer in deployment.types)

@@ -81,4 +81,7 @@ def _offer(
         losses_per_hour=losses_per_hour,
         extras_usd_per_hour=extras_usd_per_hour,
         least_seconds=LEAST_SECONDS,
+        mixes="" if spot else f"ec2/{region}",
+        pool=f"{region}/{family_of(kind.instance.name)}",
+        shared_vcpus=quotas.shared_vcpus(kind.instance.name, spot),
     )

@@ -50,6 +50,10 @@ class Quotas:
 
     free_vcpus: Mapping[tuple[str, bool], float]
 
+    def shared_vcpus(self, name: str, spot: bool) -> float:
+        """vCPUs that all types of its family can have together; 0: nobody knows."""
+        return self.free_vcpus.get((family_of(name), spot), 0.0)
+
     def most_nodes(self, name: str, vcpus: float, spot: bool) -> int:
         """How many machines of a type the account may have now."""
         free = self.free_vcpus.get((family_of(name), spot))

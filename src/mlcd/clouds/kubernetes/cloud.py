@@ -59,8 +59,7 @@ class KubernetesCloud(RemoteCloud):
         """One line: each node from the moment that its pod held it, by the second."""
         deployment, spans = spec.deployment, [_span(machine, state, now) for machine in state.machines]
         usd = deployment.usd(sum(spans)) / deployment.nodes
-        what = f"{deployment.nodes} × {deployment.offer.name}{deployment.serving}"
-        return (Charge(what, max(spans, default=0.0), usd),)
+        return (Charge(deployment.machines, max(spans, default=0.0), usd),)
 
     def machines(self) -> KubernetesMachines:
         """For what is to be ended without a runner."""

@@ -11,6 +11,7 @@ from mlcd.clouds.local.exchange import forget_exchange
 from mlcd.clouds.local.files import Spec, State, TaskFiles, copies_folder
 from mlcd.clouds.local.hardware import Hardware, find_hardware
 from mlcd.clouds.local.offers import make_offers
+from mlcd.clouds.local.places import cores_by_rank, gpus_by_rank
 from mlcd.clouds.local.settings import LocalSettings
 from mlcd.clouds.tasks.cloud import RunnerCloud
 from mlcd.clouds.tasks.diagnosis import log_tail
@@ -56,12 +57,12 @@ class LocalCloud(RunnerCloud[Spec, State]):
 
     def refuse(self, deployment: Deployment) -> None:
         """More cores or GPUs than this computer has are not waited for."""
-        hardware, instance = find_hardware(self._settings), deployment.offer.instance
-        cores, gpus = max(1, int(instance.vcpus)) * deployment.nodes, len(_gpus_for(deployment, hardware))
-        if cores > len(hardware.cores) or instance.gpus * deployment.nodes > gpus:
+        hardware = find_hardware(self._settings)
+        cores, wanted = sum(cores_by_rank(deployment)), sum(gpus_by_rank(deployment))
+        gpus = len(_gpus_for(deployment, hardware))
+        if cores > len(hardware.cores) or wanted > gpus:
             raise NoCapacityError(
-                f"{deployment} needs {cores} cores and {instance.gpus * deployment.nodes} GPUs; "
-                f"this computer has {len(hardware.cores)} and {gpus} of that kind.",
+                f"{deployment} needs {cores} cores and {wanted} GPUs; this computer has {len(hardware.cores)} and {gpus} of that kind.",
                 "Ask for fewer nodes, or let cores be shared with the setting local.cores.",
             )
 
@@ -115,4 +116,6 @@ def _has_runner(files: TaskFiles) -> bool:
 
 
 def _gpus_for(deployment: Deployment, hardware: Hardware) -> tuple[str, ...]:
-    return tuple(gpu.id for gpu in hardware.gpus if gpu.model == deployment.offer.instance.gpu_model)
+    """Of one model, for its numbers tell nothing of another one."""
+    models = {offer.instance.gpu_model for offer in deployment.types if offer.instance.gpus}
+    return tuple(gpu.id for gpu in hardware.gpus if models == {gpu.model})

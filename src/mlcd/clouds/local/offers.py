@@ -20,7 +20,7 @@ def _core_offers(hardware: Hardware, prices: LocalSettings, date: str) -> Iterat
     total = len(hardware.cores)
     for cores in sizes(total):
         instance = InstanceType(f"local-{cores}c", vcpus=cores, memory_gib=_memory(hardware, cores))
-        yield _offer(instance, total // cores, prices, date)
+        yield _offer(instance, total // cores, total, prices, date)
 
 
 def _gpu_offers(hardware: Hardware, prices: LocalSettings, date: str) -> Iterator[Offer]:
@@ -31,7 +31,7 @@ def _gpu_offers(hardware: Hardware, prices: LocalSettings, date: str) -> Iterato
             instance = _gpu_instance(hardware, model, gpus, count)
             most = min(len(gpus) // count, len(hardware.cores) // int(instance.vcpus))
             if most:
-                yield _offer(instance, most, prices, date)
+                yield _offer(instance, most, len(hardware.cores), prices, date)
 
 
 def _gpu_instance(hardware: Hardware, model: str, gpus: list[Gpu], count: int) -> InstanceType:
@@ -47,7 +47,8 @@ def _gpu_instance(hardware: Hardware, model: str, gpus: list[Gpu], count: int) -
     )
 
 
-def _offer(instance: InstanceType, max_nodes: int, prices: LocalSettings, date: str) -> Offer:
+def _offer(instance: InstanceType, max_nodes: int, cores: int, prices: LocalSettings, date: str) -> Offer:
+    """All of them may be mixed in a task, as far as the cores go."""
     usd_per_hour = instance.vcpus * prices.usd_per_core_hour + instance.gpus * prices.usd_per_gpu_hour
     return Offer(
         cloud="local",
@@ -57,6 +58,9 @@ def _offer(instance: InstanceType, max_nodes: int, prices: LocalSettings, date: 
         usd_per_gib_hour=prices.usd_per_gib_hour,
         priced_at=date,
         source="settings: local.usd_per_core_hour, local.usd_per_gpu_hour",
+        mixes="local",
+        pool="local",
+        shared_vcpus=cores,
     )
 
 

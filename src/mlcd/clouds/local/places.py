@@ -7,6 +7,11 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+from mlcd.core.machines import Deployment
+
+T = TypeVar("T")
 
 WAIT_SECONDS = 0.1
 
@@ -17,6 +22,22 @@ class Taken:
 
     cores: tuple[int, ...]
     gpus: tuple[str, ...]
+
+
+def cores_by_rank(deployment: Deployment) -> list[int]:
+    """How many cores each node has."""
+    return [max(1, int(deployment.offer_of(rank).instance.vcpus)) for rank in range(deployment.nodes)]
+
+
+def gpus_by_rank(deployment: Deployment) -> list[int]:
+    """How many GPUs each node has."""
+    return [deployment.offer_of(rank).instance.gpus for rank in range(deployment.nodes)]
+
+
+def share(things: Sequence[T], counts: Sequence[int], rank: int) -> Sequence[T]:
+    """The part of the things that falls to the node of that rank, where each has so many."""
+    first = sum(counts[:rank])
+    return things[first : first + counts[rank]]
 
 
 class Places:

@@ -6,14 +6,13 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
 
 from mlcd import registry
 from mlcd.clouds.local.exchange import exchange_environment
 from mlcd.clouds.local.files import Spec, copies_folder
-from mlcd.clouds.local.places import Taken
+from mlcd.clouds.local.places import Taken, cores_by_rank, gpus_by_rank, share
 from mlcd.clouds.tasks.copies import LARGE_BYTES, copy_workdir, mount
 from mlcd.clouds.tasks.environment import node_environment
 from mlcd.clouds.tasks.files import checkpoint_folder
@@ -23,8 +22,6 @@ from mlcd.clouds.tasks.programs import Program
 from mlcd.core.task import TaskFolder
 from mlcd.platforms.base import Node, Platform
 from mlcd.worker.bundle import write_bundle
-
-T = TypeVar("T")
 
 _HOST = "127.0.0.1"
 _PORTS = range(20000, 32000)  # below those that the system hands out by itself
@@ -61,7 +58,7 @@ def _prepare_one(
     own: Mapping[str, str],
     check: Callable[[], None],
 ) -> LocalNode:
-    cores = share(taken.cores, node.rank, spec.deployment.nodes)
+    cores = share(taken.cores, cores_by_rank(spec.deployment), node.rank)
     processors = frozenset(spec.cores[core] for core in cores)
     copy = copies_folder(folder) / f"node-{node.rank}"
     local = LocalNode(node, processors, copy, folder.log(node.rank))
@@ -98,15 +95,15 @@ def _surroundings(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _nodes(spec: Spec, taken: Taken) -> list[Node]:
-    count = spec.deployment.nodes
+    count, cores, gpus = spec.deployment.nodes, cores_by_rank(spec.deployment), gpus_by_rank(spec.deployment)
     port = free_ports(1 + count)
     return [
         Node(
             rank=rank,
             addresses=(_HOST,) * count,
             port=port,
-            cores=len(share(taken.cores, rank, count)),
-            gpus=tuple(share(taken.gpus, rank, count)),
+            cores=cores[rank],
+            gpus=tuple(share(taken.gpus, gpus, rank)),
         )
         for rank in range(count)
     ]
@@ -121,12 +118,6 @@ def _fill_copy(spec: Spec, node: LocalNode, check: Callable[[], None]) -> None:
             node.say(f"the working copy of {workdir} holds {copied / 2**30:.1f} GiB; file_mounts are linked when large")
     for target in mount(spec.task.file_mounts, workdir, node.folder, check):
         node.say(f"{target} is large and was linked, not copied: the program should not write to it")
-
-
-def share(things: Sequence[T], rank: int, count: int) -> Sequence[T]:
-    """The part of the things that falls to one of so many nodes."""
-    each = len(things) // count
-    return things[rank * each : (rank + 1) * each]
 
 
 def free_ports(count: int) -> int:

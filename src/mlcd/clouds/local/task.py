@@ -17,7 +17,7 @@ from pathlib import Path
 
 from mlcd.clouds.local.exchange import forget_exchange
 from mlcd.clouds.local.files import Spec, State, TaskFiles, copies_folder
-from mlcd.clouds.local.places import Places
+from mlcd.clouds.local.places import Places, cores_by_rank, gpus_by_rank
 from mlcd.clouds.local.preparation import LocalNode, prepare
 from mlcd.clouds.local.usage import UsageMeter
 from mlcd.clouds.tasks.diagnosis import OUT_OF_MEMORY, diagnose
@@ -75,8 +75,7 @@ class LocalTask(TaskLife[Spec, State]):
 
     def _start(self) -> None:
         deployment = self._spec.deployment
-        cores = max(1, int(deployment.offer.instance.vcpus)) * deployment.nodes
-        gpus = deployment.offer.instance.gpus * deployment.nodes
+        cores, gpus = sum(cores_by_rank(deployment)), sum(gpus_by_rank(deployment))
         taken = self._places.take(self._watch.wait, cores, len(self._spec.cores), gpus, self._spec.gpus)
         self._watch.limit(self._task.max_seconds)
         self._recorder.change(started_at=time.time())
@@ -101,7 +100,7 @@ class LocalTask(TaskLife[Spec, State]):
 
     def _follow(self, what: str) -> None:
         """Return when all nodes have ended well; raise Ending when one has not, or must not go on."""
-        meter = UsageMeter(self._nodes, self._spec.deployment.node_memory_gib)
+        meter = UsageMeter(self._nodes, [self._memory_gib(node.node.rank) for node in self._nodes])
 
         def tick() -> None:
             self._watch.check()
@@ -131,12 +130,17 @@ class LocalTask(TaskLife[Spec, State]):
         self._recorder.beat(usage=meter.usage)
         if greedy is not None:
             node = self._nodes[greedy]
-            share_gib = self._spec.deployment.node_memory_gib
+            share_gib = self._memory_gib(greedy)
             node.signal(signal.SIGKILL)
             node.say(
                 f"ended: it used {meter.usage.peak_memory_gib:.2f} GiB of memory, its share is {share_gib:.2f} GiB"
             )
             raise Ending(Outcome(EndCause.OUT_OF_MEMORY, OUT_OF_MEMORY, KILLED, greedy))
+
+    def _memory_gib(self, rank: int) -> float:
+        deployment = self._spec.deployment
+        offer = deployment.offer_of(rank)
+        return deployment.node_memory_gib if offer is deployment.offer else offer.instance.memory_gib
 
     def _end(self, outcome: Outcome) -> None:
         failed, grace = outcome.state is not TaskState.STOPPED, self._task.grace_seconds

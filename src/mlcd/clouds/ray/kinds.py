@@ -108,6 +108,7 @@ def _offer(instance: InstanceType, nodes: Sequence[RayNode], prices: RaySettings
         max_nodes=len(fitting),
         priced_at=date,
         source="settings",
+        mixes="ray",
     )
 
 

@@ -79,10 +79,12 @@ class RayMachines(PlainMachines):
 
     def _reserve(self, ray: Any, task_id: str, job_id: str, deployment: Deployment) -> Group:
         group = Group(task_id, job_id, time.time(), str(deployment), deployment.nodes)
-        bundle = bundle_of(ray.nodes(), deployment.offer.instance)
-        labels = {"bundle_label_selector": [bundle.labels] * deployment.nodes} if bundle.labels else {}
+        rows, ranks = ray.nodes(), range(deployment.nodes)
+        bundles = [bundle_of(rows, deployment.offer_of(rank).instance) for rank in ranks]
+        labelled = any(bundle.labels for bundle in bundles)
+        labels = {"bundle_label_selector": [bundle.labels for bundle in bundles]} if labelled else {}
         ray.util.placement_group(
-            [bundle.resources] * deployment.nodes,
+            [bundle.resources for bundle in bundles],
             strategy="STRICT_SPREAD",
             name=group.name,
             lifetime="detached",
@@ -102,7 +104,7 @@ class RayMachines(PlainMachines):
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         ray.cloudpickle.register_pickle_by_value(host)  # the cluster need not have mlcd
-        instance = deployment.offer.instance
+        instance = deployment.offer_of(index).instance
         return (
             ray.remote(host.Host)
             .options(

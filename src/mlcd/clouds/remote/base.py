@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mlcd.core.machines import Deployment
-from mlcd.errors import CloudError
+from mlcd.errors import CloudError, MlcdError
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,14 @@ class UnreachableError(CloudError):
 
 class BusyError(CloudError):
     """The provider was asked too often: the same may be asked again a little later."""
+
+
+class PartlyRentedError(CloudError):
+    """Some of the machines were rented and others could not be: these are to be paid for and given back."""
+
+    def __init__(self, cause: MlcdError, machines: Sequence[Machine]) -> None:
+        super().__init__(cause.message, cause.hint)
+        self.cause, self.machines = cause, tuple(machines)
 
 
 class RefusedError(CloudError):
@@ -95,9 +103,10 @@ class Machines(Protocol):
         ...
 
     def acquire(self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]) -> Sequence[Machine]:
-        """Those at hand and as many more as the deployment needs, rented now or by an earlier call for the same task.
+        """Those at hand and as many more as the deployment needs, by rank, rented now or by an earlier call for the task.
 
-        Raises NoCapacityError or another error, and then none is rented for the task but those at hand.
+        Raises NoCapacityError or another error, and then none is rented for the task but those at hand; or
+        PartlyRentedError, which tells what is.
         """
         ...
 

@@ -162,10 +162,12 @@ class Collector:
     def _offer_to_next(self, state: TaskState) -> None:
         """Choose the machines that the job's next task may want, and have each end by itself should nobody come."""
         record, until = self._record, time.time() + self._machines.keep_seconds
-        warm = [node.machine for node in self._worth_warming(state) if _left_until(node, until)]
+        warm = [node for node in self._worth_warming(state) if _left_until(node, until)]
+        for node in warm:
+            kind = record.spec.deployment.offer_of(node.rank)
+            offer(record.files.offered, self._task.id, kind, [node.machine], until)
         if warm:
-            offer(record.files.offered, self._task.id, record.spec.deployment, warm, until)
-            record.change(warm=tuple(machine.id for machine in warm), warm_until=until)
+            record.change(warm=tuple(node.machine.id for node in warm), warm_until=until)
 
     def _worth_warming(self, state: TaskState) -> list[RemoteNode]:
         """Machines in good order whose job will go on: after a probe, or when another node was lost."""

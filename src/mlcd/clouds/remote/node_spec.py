@@ -23,12 +23,11 @@ def make_node_specs(
     port: int,
 ) -> list[dict[str, Any]]:
     """One for each node, by rank. They hold the secrets: they are passed on, and never written down."""
-    task, instance = spec.task, spec.deployment.offer.instance
+    task = spec.task
     own = {OWN_MACHINE: "1"} if machines.power_off else {}  # others share what may not be powered off
     shared = {
         "task": task.id,
         "power_off": machines.power_off,
-        "notice_url": machines.notice_url if spec.deployment.offer.spot else "",
         "setup": task.setup,
         "env": {**own, **task.envs, **secrets},
         "path": os.path.dirname(machines.python) if "/" in machines.python else "",  # noqa: PTH120  # not of this computer
@@ -36,15 +35,14 @@ def make_node_specs(
         "checkpoint_path": task.checkpoint_path,
         "grace_seconds": task.grace_seconds,
         "seconds_left": seconds_left,
-        "cores": instance.vcpus,
-        "gpus": instance.gpus,
     }
     addresses = tuple(node.machine.address for node in nodes)
-    return [{**shared, **_of_node(spec, node, addresses, port)} for node in nodes]
+    return [{**shared, **_of_node(spec, machines, node, addresses, port)} for node in nodes]
 
 
-def _of_node(spec: Spec, node: RemoteNode, addresses: tuple[str, ...], port: int) -> dict[str, Any]:
-    task, instance = spec.task, spec.deployment.offer.instance
+def _of_node(spec: Spec, machines: Machines, node: RemoteNode, addresses: tuple[str, ...], port: int) -> dict[str, Any]:
+    task, offer = spec.task, spec.deployment.offer_of(node.rank)
+    instance = offer.instance
     platform: Platform = registry.load("platforms", task.platform)()
     gpus = tuple(str(number) for number in range(instance.gpus))
     place = Node(node.rank, addresses, port, max(1, int(instance.vcpus)), gpus)
@@ -54,5 +52,8 @@ def _of_node(spec: Spec, node: RemoteNode, addresses: tuple[str, ...], port: int
         "address": node.machine.address,
         "control": node.control,
         "lease": node.lease.file,
+        "notice_url": machines.notice_url if offer.spot else "",
+        "cores": instance.vcpus,
+        "gpus": instance.gpus,
         "processes": [{"command": p.command, "env": p.env, "serves": p.serves} for p in processes],
     }

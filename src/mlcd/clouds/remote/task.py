@@ -9,6 +9,7 @@ What comes after `run` is in collect.py.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.remote.archives import make_archives
-from mlcd.clouds.remote.base import BusyError, Machine, Machines, RefusedError
+from mlcd.clouds.remote.base import BusyError, Machine, Machines, PartlyRentedError, RefusedError
 from mlcd.clouds.remote.collect import Collector
 from mlcd.clouds.remote.ends import first_lease
 from mlcd.clouds.remote.files import Spec, State, TaskFiles
@@ -60,8 +61,8 @@ class RemoteTask(TaskLife[Spec, State]):
         self._machines: Machines = load(spec.provider)(self._home, spec.options, files)
         self._record = Record(files, spec, self._machines)
         self._collector = Collector(self._record)
-        self._asked_at = 0.0
-        self._unknown_at = 0.0  # when the provider was last asked without an answer
+        self._asked_at = -math.inf
+        self._unknown_at = -math.inf  # when the provider was last asked without an answer
 
     def run(self) -> None:
         """Look after the task, whatever happens, and leave the final state."""
@@ -102,8 +103,8 @@ class RemoteTask(TaskLife[Spec, State]):
             node.listen()
 
     def _acquire(self) -> None:
-        """Rent the machines, those that wait for this job first."""
-        if self._record.state.machines:
+        """Rent the machines, those that wait for this job first; a runner before us may have rented some or all."""
+        if len(self._record.state.machines) >= self._spec.deployment.nodes:
             return
         self._know(self._rent(self._take_over()))
 
@@ -135,6 +136,10 @@ class RemoteTask(TaskLife[Spec, State]):
             try:
                 self._machines.adopt(had, task.id)
                 return self._machines.acquire(task.id, task.job_id, self._spec.deployment, had)
+            except PartlyRentedError as error:
+                self._know(error.machines)
+                if not isinstance(error.cause, BusyError) or time.monotonic() > give_up_at:
+                    raise error.cause from error
             except BusyError:
                 if time.monotonic() > give_up_at:
                     raise

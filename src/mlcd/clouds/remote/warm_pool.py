@@ -9,6 +9,7 @@ runs out at the same moment.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from urllib.parse import quote
 
 from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.tasks.files import write_atomically
-from mlcd.core.machines import Deployment
+from mlcd.core.machines import Deployment, Offer
 from mlcd.core.serial import from_json, to_json
 
 LAST_SECONDS = 8.0  # a lease that ends sooner is not taken over: it might be over by the machine's clock
@@ -37,17 +38,16 @@ class WarmMachine:
         return not self.taken_at and self.until - time.time() < LAST_SECONDS
 
 
-def kind_of(deployment: Deployment) -> str:
-    """What two deployments must have in common to use the same machines."""
-    offer = deployment.offer
+def kind_of(offer: Offer) -> str:
+    """What the offers of two tasks must have in common to use the same machines."""
     return f"{offer.instance.name}@{offer.region}{'-spot' if offer.spot else ''}"
 
 
-def offer(into: Path, task_id: str, deployment: Deployment, machines: Sequence[Machine], until: float) -> None:
+def offer(into: Path, task_id: str, kind: Offer, machines: Sequence[Machine], until: float) -> None:
     """Write down that these may wait for the next task of the job; nobody can take them yet."""
     into.mkdir(parents=True, exist_ok=True)
     for machine in machines:
-        write_atomically(into / _name(machine, task_id), to_json(WarmMachine(machine, kind_of(deployment), until)))
+        write_atomically(into / _name(machine, task_id), to_json(WarmMachine(machine, kind_of(kind), until)))
 
 
 def publish(home: Path, job_id: str, offered: Path) -> None:
@@ -61,13 +61,13 @@ def publish(home: Path, job_id: str, offered: Path) -> None:
 def claim(home: Path, job_id: str, deployment: Deployment, into: Path) -> list[WarmMachine]:
     """Take as many as the deployment can use; a claim that was made before a kill is found again."""
     into.mkdir(parents=True, exist_ok=True)
+    wanted = Counter({kind_of(group.offer): group.nodes for group in deployment.groups})
+    wanted.subtract(warm.kind for warm in claimed(into))
     for file in sorted(_folder(home, job_id).glob("*.json")):
         warm = _read(file)
-        if len(list(into.glob("*.json"))) == deployment.nodes:
-            break
-        if warm is None or warm.kind != kind_of(deployment) or warm.ends_soon:
+        if warm is None or wanted[warm.kind] <= 0 or warm.ends_soon:
             continue
-        _move(file, into / file.name)
+        wanted[warm.kind] -= _move(file, into / file.name)
     return claimed(into)
 
 
@@ -131,11 +131,13 @@ def _read(file: Path) -> WarmMachine | None:
         return None
 
 
-def _move(file: Path, target: Path) -> None:
+def _move(file: Path, target: Path) -> bool:
+    """Whether it was still there."""
     try:
         file.rename(target)
     except FileNotFoundError:
-        return
+        return False
+    return True
 
 
 def _remove(file: Path) -> bool:

@@ -7,7 +7,7 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class SkyMachines(PlainMachines):
         self.lease_seconds = float(options["lease_seconds"])
         self.lost_seconds = float(options["lost_seconds"])
         self.may_have_rented = False
-        self._renewed_at = 0.0
+        self._renewed_at = -inf
 
     def acquire(self, task_id: str, job_id: str, deployment: Deployment, had: Sequence[Machine]) -> Sequence[Machine]:
         """The task's cluster, found by its name or launched; SkyPilot takes it down again where that fails."""

@@ -60,8 +60,9 @@ class RunnerCloud(Generic[SpecKind, StateKind]):
 
     def refuse(self, deployment: Deployment) -> None:
         """Raise where it is plain before asking that the deployment cannot be had: it has more nodes than the offer."""
-        most = deployment.offer.max_nodes
-        if deployment.nodes > most:
+        beyond = deployment.too_large
+        if beyond is not None:
+            most = beyond.offer.max_nodes
             raise NoCapacityError(
                 f"{deployment} is more than the cloud '{self.name}' has: {most} nodes.", "Use fewer nodes."
             )
@@ -70,11 +71,13 @@ class RunnerCloud(Generic[SpecKind, StateKind]):
         """Write down what the runner needs beside its spec, before a task is launched for the first time."""
 
     def charges(self, spec: SpecKind, state: StateKind, now: float) -> tuple[Charge, ...]:
-        """The bill so far, or to the end; one line unless a subclass knows better: all nodes, by the second."""
+        """The bill so far, or to the end; a line for each type unless a subclass knows better: all nodes, by the second."""
         deployment = spec.deployment
         seconds = max(0.0, now - (state.started_at if state.started_at is not None else now))
-        what = f"{deployment.nodes} × {deployment.offer.name}{deployment.serving}"
-        return (Charge(what, seconds, deployment.usd(seconds)),)
+        if deployment.server_offer is None:
+            return (Charge(deployment.machines, seconds, deployment.usd(seconds)),)
+        hours = seconds / 3600.0
+        return tuple(Charge(str(group), seconds, group.usd_per_hour * hours) for group in deployment.groups)
 
     # ------------------------------------------------------------------------------------- what all share
 

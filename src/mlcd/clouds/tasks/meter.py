@@ -14,6 +14,7 @@ from mlcd.clouds.tasks.processes import ProcessInfo
 from mlcd.core.progress import NodeUsage
 
 WINDOW_SECONDS = 30.0
+NETWORK_SECONDS = 6.0  # shorter: what a program sends while it starts says nothing of its steps
 _GIB = 2.0**30
 
 
@@ -26,7 +27,7 @@ class _Sample:
 
 
 class NodeMeter:
-    """Adds up samples of one node; means are over the last half minute, peaks of all time."""
+    """Adds up samples of one node; means are over the last half minute, of the network over seconds, peaks of all time."""
 
     def __init__(self, cores: float) -> None:
         self._cores = cores
@@ -69,14 +70,15 @@ class NodeMeter:
         while sample.at - self._samples[0].at > WINDOW_SECONDS:
             self._samples.popleft()
 
-    def _rate(self, name: str) -> float | None:
-        """How much a count grows in a second; None: it is not known."""
-        first, last = self._samples[0], self._samples[-1]
+    def _rate(self, name: str, seconds: float = WINDOW_SECONDS) -> float | None:
+        """How much a count grows in a second, over so many seconds if it was seen so long; None: it is not known."""
+        last = self._samples[-1]
+        first = next((each for each in reversed(self._samples) if last.at - each.at >= seconds), self._samples[0])
         old, new = getattr(first, name), getattr(last, name)
         return None if old is None or new is None else float((new - old) / max(last.at - first.at, 1e-9))
 
     def _network_mbps(self) -> float | None:
-        rate = self._rate("received_bytes")
+        rate = self._rate("received_bytes", NETWORK_SECONDS)
         return None if rate is None else rate * 8 / 1e6
 
     def _mean_gpu_share(self) -> float | None:

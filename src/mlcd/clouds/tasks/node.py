@@ -35,6 +35,7 @@ NODE_FILES = (
     "clouds/tasks/programs.py",
     "clouds/tasks/signals.py",
     "clouds/tasks/snapshots.py",
+    "clouds/tasks/sockets.py",
     "core/__init__.py",
     "core/progress.py",
 )

@@ -17,6 +17,7 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PROC = Path("/proc")
 _PF_EXITING = 0x4  # among the kernel's flags of a process, see proc(5)
 _SIGKILL_BIT = 1 << (signal.SIGKILL - 1)
+_EXEC_SECONDS = 1.0  # the longest that a process is waited for which replaces its program
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,11 @@ def private_bytes(pid: int) -> int:
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
     return 0
+
+
+def command_line(pid: int) -> list[str]:
+    """The words that a process was started with; none when it has ended."""
+    return _laid_out(pid, "cmdline").decode(errors="replace").split("\0")[:-1]
 
 
 def marked(folder: Path) -> list[int]:
@@ -199,7 +205,36 @@ def _read(pid: int, fields: list[str]) -> ProcessInfo:
 
 
 def _environment(pid: int) -> list[bytes]:
-    return _content(f"/proc/{pid}/environ").split(b"\0")
+    return _laid_out(pid, "environ").split(b"\0")
+
+
+def _laid_out(pid: int, file: str) -> bytes:
+    """What a process was started with. It shows nothing for a moment while it replaces its program: that is waited for."""
+    path, give_up_at, laid_out = f"/proc/{pid}/{file}", time.monotonic() + _EXEC_SECONDS, False
+    while not (content := _content(path)) and not laid_out and time.monotonic() < give_up_at:
+        laid_out = not _replaces_its_program(pid)  # then it is read once more: it may have ended in between
+        time.sleep(0.0 if laid_out else 0.001)
+    return content
+
+
+def _replaces_its_program(pid: int) -> bool:
+    """Whether it is between two programs (execve): it has memory, and the kernel does not know yet where its environment ends.
+
+    Whoever starts a program hears so before the kernel has laid its environment out.
+    """
+    fields = _stat(pid)
+    if not fields or _is_ending(fields) or not _may_be_read(pid):
+        return False
+    memory_bytes, environment_end = int(fields[20]), int(fields[48])
+    return memory_bytes > 0 and environment_end == 0
+
+
+def _may_be_read(pid: int) -> bool:
+    """Whether the kernel shows us more of it than of a stranger's process."""
+    try:
+        return (_PROC / str(pid) / "environ").stat().st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 def _content(file: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import threading
 import time
@@ -30,7 +31,7 @@ class Recorder(Generic[StateKind]):
         self.files = files
         self.state = state
         self._reserve = files.root / "reserve"
-        self._beat_at = 0.0
+        self._beat_at = -math.inf
         self._full_since: float | None = None
         self._changing = threading.RLock()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mlcd.core.goal import default_aim
-from mlcd.core.job import BatchSizes, Direction, Job, ProbeSettings, Target, Work
+from mlcd.core.job import BatchSizes, Direction, Job, ProbeSettings, Target, Topology, Work
 from mlcd.core.jobfile.context import Context
 from mlcd.core.jobfile.keys import Section
 from mlcd.core.scripts import likely_platform
@@ -41,8 +41,12 @@ def _alternatives(noun: type, given: Fields, context: Context) -> tuple[Any, ...
 
 
 def _job(given: Fields, context: Context) -> Fields:
+    topology = Topology.ALLREDUCE if given.get("servers") is None else Topology.PS
+    if topology is Topology.PS and given.get("topology", topology) is not topology:
+        raise ValueError("'servers' are parameter servers, which 'topology: allreduce' has none of; leave one out")
     envs = {name: value for name, value in given.get("envs", {}).items() if name not in context.secrets}
     derived = {
+        "topology": topology,
         "platform": likely_platform(given["run"], given.get("workdir", "")),
         "aim": default_aim("deadline_seconds" in given, "budget_usd" in given),
     }

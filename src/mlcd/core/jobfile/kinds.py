@@ -92,6 +92,7 @@ KINDS = {
     "duration or moment": Kind(around.deadline, _deadline, in_context=True),
     "number or range": Kind(read.node_range, _nodes),
     "number, list or range": Kind(read.batch_sizes),
+    "whole number, list or range": Kind(read.counts),
     "number, or `4+`": Kind(read.cpus, _amount),
     "GiB, or `32+`, `512MB`, `1TB+`": Kind(read.memory, _amount),
     "`A100`, `A100:8`, list, or mapping": Kind(read.accelerators, _accelerators),

@@ -160,13 +160,19 @@ def node_range(value: Any) -> NodeRange:
 
 def batch_sizes(value: Any) -> tuple[int, ...]:
     """The global batch sizes: 256, [64, 96, 128], or '32..512' for 32, 64, 128, 256, 512."""
+    return counts(value, "a batch size such as 256, a list of them, or a range such as 32..512")
+
+
+def counts(
+    value: Any, what: str = "a whole number such as 1, a list of them, or a range such as 1..4"
+) -> tuple[int, ...]:
+    """Several whole numbers: 1, [1, 3], or '1..4' for 1, 2, 4."""
     if ends := _ends(value):
         sizes = (ends[1] // ends[0]).bit_length()
         return tuple(ends[0] * 2**power for power in range(sizes))
     values = value if isinstance(value, list | tuple) else [value]
     if not values:
         raise ValueError("the list is empty")
-    what = "a batch size such as 256, a list of them, or a range such as 32..512"
     return tuple(sorted({count(each, what) for each in values}))
 
 

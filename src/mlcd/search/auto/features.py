@@ -4,6 +4,7 @@ Glossary (N deployments, arrays of shape (N,)):
     nodes        number of nodes
     log_nodes    logarithm of those that train
     servers      those that keep the parameters instead; 0: the nodes exchange with each other
+    server_id    their instance type; 0 where it is that of the others, or none serves
     losses       how often the machines are expected to be taken back in an hour
     lifetime     seconds that a node runs in one go; 0: no limit
     log_price    logarithm of the machine's own price, which hints at its speed; disk and address do not. A machine that is free counts as one at a hundredth of a cent
@@ -25,7 +26,7 @@ from zlib import crc32
 import numpy as np
 
 from mlcd.core.machines import Deployment, Offer
-from mlcd.search.arrays import Floats, Ints, Rows, distinct_offers
+from mlcd.search.arrays import Floats, Ints, Rows, distinct_offers, losses_per_hour, with_other_servers
 
 _SIZE = re.compile(r"(nano|micro|small|medium|\d*x?large|metal|\d+(x|g|xl|gb)?)$")
 _COUNT = re.compile(r"x\d+$")  # of the devices in one node: a100x4
@@ -39,6 +40,7 @@ class Features:
     nodes: Floats
     log_nodes: Floats
     servers: Floats
+    server_id: Ints
     losses: Floats
     lifetime: Floats
     log_price: Floats
@@ -68,7 +70,8 @@ def describe(deployments: Sequence[Deployment], study_id: int = 0) -> Features:
         nodes=nodes,
         log_nodes=np.log(nodes - servers),
         servers=servers,
-        losses=np.array([each.losses_per_hour for each in offers], dtype=float)[rows],
+        server_id=_server_ids(deployments),
+        losses=losses_per_hour(deployments),
         lifetime=np.array([each.lifetime_seconds for each in offers], dtype=float)[rows],
         log_price=np.log(np.maximum(own_usd, _CHEAPEST_USD))[rows],
         log_batch=np.log(batch),
@@ -78,6 +81,13 @@ def describe(deployments: Sequence[Deployment], study_id: int = 0) -> Features:
         kind_id=np.array([each.instance.gpus > 0 for each in offers], dtype=np.int64)[rows],
         study_id=np.full(len(deployments), study_id, dtype=np.int64),
     )
+
+
+def _server_ids(deployments: Sequence[Deployment]) -> Ints:
+    ids = np.zeros(len(deployments), dtype=np.int64)
+    rows, servers = with_other_servers(deployments)
+    ids[rows] = _ids([server.instance.name for server in servers])
+    return ids
 
 
 def join(parts: Sequence[Features]) -> Features:

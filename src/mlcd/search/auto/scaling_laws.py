@@ -46,6 +46,7 @@ class Prior:
     size: float = 0.15  # of all families together, at a node e times as large
     family_size: float = 0.15  # of each by itself
     servers: float = 0.3  # at e times as many parameter servers
+    server_type: float = 0.2  # of parameter servers of another type than the workers
     batch: float = 0.25
     batch_length: float = 1.5  # in log batch size
     own: float = 0.08  # of one deployment, which no other predicts
@@ -135,9 +136,12 @@ def _rough_part(a: Features, b: Features, size: Floats, reference: Reference, pr
     apart = a.log_batch[:, None] - b.log_batch[None, :]
     nodes = np.minimum.outer(a.log_nodes - reference.log_nodes, b.log_nodes - reference.log_nodes)
     same = same_type & (apart == 0) & _equal(a.log_nodes, b.log_nodes) & _equal(a.servers, b.servers)
+    same_servers = _equal(a.server_id, b.server_id)
+    same &= same_servers
     k = prior.scaling**2 * nodes + prior.size**2 * size  # Brownian in log nodes and in log size
     k += same_type * (prior.type**2 + prior.type_scaling**2 * nodes)
     k += prior.servers**2 * np.log1p(np.minimum.outer(a.servers, b.servers))
+    k += prior.server_type**2 * (same_servers & (a.server_id != 0)[:, None])
     several = np.logical_and.outer(a.nodes > 1, b.nodes > 1)
     k += prior.network**2 * several
     k += _equal(a.family_id, b.family_id) * (
@@ -156,7 +160,7 @@ def variances(a: Features, reference: Reference, prior: Prior) -> Floats:
     types = prior.klass**2 + prior.family**2 + prior.type**2 + size * (prior.size**2 + prior.family_size**2)
     network = (a.nodes > 1) * (prior.network**2 + prior.family_network**2)
     scaling = steps * (prior.scaling**2 + prior.type_scaling**2)
-    scaling += prior.servers**2 * np.log1p(a.servers)
+    scaling += prior.servers**2 * np.log1p(a.servers) + prior.server_type**2 * (a.server_id != 0)
     rough = types + network + scaling + prior.batch**2 + prior.own**2
     return np.array([smooth + roughness**2 * rough for roughness in prior.roughnesses])
 

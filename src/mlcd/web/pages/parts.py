@@ -13,7 +13,7 @@ from mlcd.core.view import JobStory, JobView
 from mlcd.reporting import sections
 from mlcd.reporting.gauges import Gauge, gauges_of, goal_in_words, limit_status
 from mlcd.reporting.stopping import stopping_loses
-from mlcd.reporting.training_estimates import samples_by_batch
+from mlcd.reporting.training_estimates import prices_by_type, samples_by_batch
 from mlcd.web.pages.charts import search_version, training_version
 from mlcd.web.pages.rendering import part
 from mlcd.web.site import Site
@@ -67,6 +67,7 @@ def _values(story: JobStory) -> dict[str, Any]:
         "view": view,
         "record": view.record,
         "goal": goal_in_words(view.goal),
+        "prices": prices_by_type(view.record.plan.deployment) if view.record.plan else "",
         "samples": samples_by_batch(view.record, view.record.plan.deployment) if view.record.plan else "",
         "gauges": [_gauge(gauge, view.record.state is JobState.SUCCEEDED) for gauge in gauges_of(view)],
         "work": _work(view),

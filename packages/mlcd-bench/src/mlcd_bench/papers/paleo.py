@@ -112,7 +112,7 @@ class Paleo:
         if nodes == 1:
             return 0.0
         workers, servers = deployment.workers, deployment.servers or self.servers
-        bytes_per_second = (deployment.offer.instance.network_gbps or self.bandwidth_gbps) * 1e9 / 8.0
+        bytes_per_second = (deployment.of_servers.instance.network_gbps or self.bandwidth_gbps) * 1e9 / 8.0
         once = 4.0 * self.facts.parameters / bytes_per_second
         if self.communication == "all-reduce" and not deployment.servers:
             return 2.0 * (nodes - 1) / nodes * once

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 IDLE_LOOK_SECONDS = 0.2
+LAST_CALLS_SECONDS = 0.5  # for those who have found the service and not called it yet
 
 
 def main() -> None:
@@ -61,19 +62,31 @@ def _serve(root: Path, mark: str, asked: dict[str, float]) -> None:
     from mlcd_functions.service.front import Front, serve
     from mlcd_functions.service.functions import Functions
     from mlcd_functions.service.pool import Pool, PoolSettings
-    from mlcd_functions.service.starting import announce
+    from mlcd_functions.service.starting import announce, withdraw
 
     isolated = bool(asked["isolate"]) and not isolation.why_not()
     account = PoolSettings(int(asked["concurrency"]), asked["warm_seconds"], asked["cpu_scale"], isolated)
     pool = Pool(root, account, mark)
     functions = Functions(root / "code", int(asked["most_seconds"]), int(asked["most_memory_mb"]))
     server = serve(Front(functions, pool))
-    announce(root, f"http://127.0.0.1:{server.server_address[1]}")
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    announce(root, url)
     ending: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda signum, frame: ending.append(signum))
-    while not ending and pool.quiet_seconds < asked["idle_seconds"]:
+
+    def idle() -> bool:
+        return min(pool.quiet_seconds, functions.quiet_seconds) >= asked["idle_seconds"]
+
+    while not ending:
         time.sleep(IDLE_LOOK_SECONDS)
+        if idle():
+            withdraw(root)
+            time.sleep(LAST_CALLS_SECONDS)
+            if idle():
+                break
+            announce(root, url)
+    withdraw(root)
     server.shutdown()
     pool.close()
 

@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import io
+import math
 import shutil
 import threading
 import time
@@ -84,6 +85,7 @@ class Functions:
         self._most_seconds = most_seconds
         self._most_memory_mb = most_memory_mb
         self._known: dict[str, Function] = {}
+        self._made_at = -math.inf
         self._lock = threading.Lock()
 
     def create(self, asked: Mapping[str, Any]) -> Function:
@@ -99,7 +101,13 @@ class Functions:
             if name in self._known:
                 raise conflict(ARN + name)
             self._known[name] = function
+            self._made_at = time.monotonic()
         return function
+
+    @property
+    def quiet_seconds(self) -> float:
+        """How long none has been made: whoever makes one is about to invoke it."""
+        return time.monotonic() - self._made_at
 
     def get(self, name: str) -> Function:
         """The one by that name."""

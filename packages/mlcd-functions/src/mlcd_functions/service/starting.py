@@ -65,6 +65,11 @@ def announce(root: Path, url: str) -> None:
     write_atomically(root / "service.json", json.dumps(known))
 
 
+def withdraw(root: Path) -> None:
+    """Whoever looks for a service from now on waits until this one has ended, and starts the next."""
+    (root / "service.json").unlink(missing_ok=True)
+
+
 def _start(root: Path, lock: int, settings: ServiceSettings) -> None:
     module = "mlcd_functions.service"
     with (root / "service.log").open("ab") as log:

@@ -18,6 +18,7 @@ state.json, written at every change and as a sign of life in between:
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import time
 import traceback
@@ -50,7 +51,7 @@ class Agent:
         self._node = NodePrograms(root / "copy", root / "log")
         self._limits = Limits(root, spec)
         self._meter = MachineMeter(spec)
-        self._beat_at = 0.0
+        self._beat_at = -math.inf
         self._state: dict[str, Any] = {"phase": "setup", "why": "", "codes": [], "ended_at": None}
         self._write()
 

@@ -200,6 +200,14 @@ function range(rows) {
   return low === high ? low : `${low} to ${high}`;
 }
 
+// What is rented, in words, and what an hour of it costs: workers, and parameter servers of another type beside them.
+function rented({ offer, nodes, servers, server_offer: other }) {
+  const workers = other ? nodes - servers : nodes, usd = offer.usd_per_hour * workers;
+  const words = `${workers} × ${offer.instance.name}`;
+  if (other) return [`${words} + ${servers} × ${other.instance.name} serving`, usd + other.usd_per_hour * servers];
+  return [servers ? `${words} (${servers} serving)` : words, usd];
+}
+
 function showCheck(found) {
   const place = form.querySelector("[data-checked]"), most = 12;
   const rows = found.space.map((deployment, i) => ({ deployment, seconds: found.probe_seconds[i], usd: found.probe_usd[i] })).sort((a, b) => a.usd - b.usd);
@@ -209,8 +217,8 @@ function showCheck(found) {
   table.createTHead().insertRow().append(...["Deployment", "$ an hour", "A probe takes", "and costs"].map((name, i) => { const head = document.createElement("th"); head.textContent = name; if (i) head.className = "number"; return head; }));
   const body = table.createTBody();
   for (const { deployment, seconds, usd: cost } of rows.slice(0, most)) {
-    const row = body.insertRow(), hourly = deployment.offer.usd_per_hour * deployment.nodes;
-    [`${deployment.nodes} × ${deployment.offer.instance.name}${deployment.batch_size ? `, batch ${deployment.batch_size}` : ""}`, usd(hourly), minutes(seconds), usd(cost)].forEach((text, i) => { const cell = row.insertCell(); cell.textContent = text; if (i) cell.className = "number"; });
+    const row = body.insertRow(), [machines, hourly] = rented(deployment);
+    [`${machines}${deployment.batch_size ? `, batch ${deployment.batch_size}` : ""}`, usd(hourly), minutes(seconds), usd(cost)].forEach((text, i) => { const cell = row.insertCell(); cell.textContent = text; if (i) cell.className = "number"; });
   }
   const scroll = document.createElement("div");
   scroll.className = "scroll";

@@ -3,8 +3,11 @@
 Asked for by Linux's NETLINK_SOCK_DIAG (man 7 sock_diag), which needs no rights:
 
     request   nlmsghdr (16 bytes) · inet_diag_req_v2 (56): family, protocol, which extras, states, no address
-    answer    nlmsghdr · inet_diag_msg (72), its inode at 68 · attributes; INET_DIAG_INFO holds tcp_info
+    answer    nlmsghdr · inet_diag_msg (72), its ports at 4 and 6, its addresses at 8 and 24, its inode at 68 ·
+              attributes; INET_DIAG_INFO holds tcp_info
     tcp_info  tcpi_bytes_received at 128, since Linux 4.2
+
+It travels to machines: standard library only, Python 3.9 or newer.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 _SOCK_DIAG = 4  # of the protocols of AF_NETLINK
 _BY_FAMILY = 20
@@ -30,25 +34,38 @@ _PATIENCE_SECONDS = 1.0
 _MARK = "socket:["
 
 
+class Connection(NamedTuple):
+    """One end of a TCP connection."""
+
+    received_bytes: int
+    here: bytes  # port and address
+    there: bytes
+
+
+Connections = Mapping[int, Connection]  # by inode
+
+
 class Received:
-    """What the connections of some processes have received so far."""
+    """What some processes have received from others so far, by the connections that they hold."""
 
     def __init__(self) -> None:
         self.bytes: float | None = None  # the kernel does not say
         self._known: dict[int, int] = {}  # connections by inode, with what each has received
 
-    def count(self, connections: Mapping[int, int] | None, pids: Iterable[int]) -> None:
-        """Add what has come in since the last look, by connections that are new too."""
+    def count(self, connections: Connections | None, pids: Iterable[int]) -> None:
+        """Add what has come in since the last look, by connections that are new too; not what they send each other."""
         if connections is None:
             return
-        now = {inode: connections[inode] for inode in sockets_of(pids) & connections.keys()}
+        held = {inode: connections[inode] for inode in sockets_of(pids) & connections.keys()}
+        ours = {one.here for one in held.values()}
+        now = {inode: one.received_bytes for inode, one in held.items() if one.there not in ours}
         more = sum(max(0, count - self._known.get(inode, 0)) for inode, count in now.items())
         self.bytes, self._known = (self.bytes or 0.0) + more, now
 
 
-def received_bytes() -> dict[int, int] | None:
-    """What each TCP connection of this computer has received, by its inode; None: the kernel does not say."""
-    found: dict[int, int] = {}
+def tcp_connections() -> dict[int, Connection] | None:
+    """Each TCP connection of this computer by its inode; None: the kernel does not say."""
+    found: dict[int, Connection] = {}
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _SOCK_DIAG) as kernel:
             kernel.settimeout(_PATIENCE_SECONDS)
@@ -74,7 +91,7 @@ def _held(pid: int) -> Iterator[int]:
                     yield int(target[len(_MARK) : -1])
 
 
-def _connections(kernel: socket.socket, family: int) -> Iterator[tuple[int, int]]:
+def _connections(kernel: socket.socket, family: int) -> Iterator[tuple[int, Connection]]:
     asked = struct.pack("=BBBBI48x", family, socket.IPPROTO_TCP, 1 << (_INFO - 1), 0, _CONNECTED)
     kernel.send(_HEADER.pack(_HEADER.size + len(asked), _BY_FAMILY, _REQUEST_DUMP, 1, 0) + asked)
     while True:
@@ -84,7 +101,8 @@ def _connections(kernel: socket.socket, family: int) -> Iterator[tuple[int, int]
             if kind == _DONE:
                 return
             if (received := _received(message)) is not None:
-                yield struct.unpack_from("=I", message, _INODE_AT)[0], received
+                here, there = message[4:6] + message[8:24], message[6:8] + message[24:40]
+                yield struct.unpack_from("=I", message, _INODE_AT)[0], Connection(received, here, there)
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
