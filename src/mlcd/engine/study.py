@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mlcd.core.machines import Deployment
 from mlcd.core.records import JobRecord
@@ -26,7 +27,7 @@ def study_of(
     """
     made, number = context.store.trials(context.job_id), record.search_number
     earlier = tuple(trial for trial in made if trial.search_number < number)
-    trials = trials_that_count(of_search(made, number), record.fixes)
+    trials = at_todays_memory(trials_that_count(of_search(made, number), record.fixes), space)
     done, probes = carried_samples(context.folder), record.job.probe
     return Study(
         goal=goal_of(record),
@@ -35,6 +36,7 @@ def study_of(
         trials=trials,
         spent=context.spent(record),
         samples_at={batch: max(1.0, samples - done) for batch, samples in record.samples_at.items()},
+        samples_spread=record.samples_spread,
         probe_time=learnt_probe_time(context.cloud.expected_probe(probes.measuring_seconds), trials),
         start_seconds=learnt_start(record.start_seconds, trials, probes.warmup_seconds),
         probe_training_share=training_share(trials) if done > 0 else 0.0,
@@ -43,6 +45,12 @@ def study_of(
         max_probes=_probes_left(record, len(earlier)),
         earlier=(earlier,) if earlier else (),
     )
+
+
+def at_todays_memory(trials: Sequence[Trial], space: Sequence[Deployment]) -> tuple[Trial, ...]:
+    """A training would rent the memory that is known to be needed by now, whatever its probe had."""
+    now = {deployment: deployment for deployment in space if deployment.memory_gib}
+    return tuple(replace(trial, deployment=now.get(trial.deployment, trial.deployment)) for trial in trials)
 
 
 def _probes_left(record: JobRecord, made: int) -> int | None:

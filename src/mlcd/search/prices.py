@@ -40,11 +40,12 @@ def prices_of(deployments: Sequence[Deployment]) -> Prices:
     nodes = np.array([each.nodes for each in deployments], dtype=float)
     whole = np.array([each.whole_usd_per_hour for each in offers], dtype=float)[rows]
     shared = np.array([each.store_usd_per_hour for each in offers], dtype=float)[rows]
+    spared = np.array([each.spared_usd_per_hour if each.memory_gib else 0.0 for each in deployments], dtype=float)
     least = np.array([each.least_seconds for each in offers], dtype=float)[rows]
-    usd = whole * nodes
+    usd = (whole - spared) * nodes
     mixed, servers = with_other_servers(deployments)
     for row, server in zip(mixed, servers, strict=True):
         serving = deployments[row].servers
-        usd[row] = whole[row] * (nodes[row] - serving) + server.whole_usd_per_hour * serving
+        usd[row] = (whole[row] - spared[row]) * (nodes[row] - serving) + server.whole_usd_per_hour * serving
         least[row] = max(least[row], server.least_seconds)
     return Prices(usd_per_hour=usd + np.where(nodes > 1, shared, 0.0), least_seconds=least)

@@ -138,7 +138,9 @@ class LocalTask(TaskLife[Spec, State]):
             raise Ending(Outcome(EndCause.OUT_OF_MEMORY, OUT_OF_MEMORY, KILLED, greedy))
 
     def _memory_gib(self, rank: int) -> float:
-        return self._spec.deployment.offer_of(rank).instance.memory_gib
+        deployment = self._spec.deployment
+        offer = deployment.offer_of(rank)
+        return deployment.node_memory_gib if offer is deployment.offer else offer.instance.memory_gib
 
     def _end(self, outcome: Outcome) -> None:
         failed, grace = outcome.state is not TaskState.STOPPED, self._task.grace_seconds
