@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from mlcd.catalog.traces import Workload, read_workloads
+from mlcd.forecast.design import profile_partly
 from mlcd.forecast.parallel import Placement
 from mlcd.forecast.step_fit import Profile, fit_steps
-from mlcd_bench.design import profile_partly
+from mlcd.forecast.universal import Probe, universal_model
 from mlcd_bench.models_data import family_of
-from mlcd_bench.universal import Probe, universal_model
 
 
 def main(files: list[str]) -> None:

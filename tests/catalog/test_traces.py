@@ -35,6 +35,14 @@ def deployment(workload: Workload, key: str) -> Deployment:
     return next(each for each in workload.deployments if each.key == key)
 
 
+def test_memory_that_is_paid_for_is_part_of_the_price(tmp_path: Path) -> None:
+    file = tmp_path / "memory.csv"
+    rows = "lm,cpu,2,64,7,,0.1,ok,0,8,measured,4,0.05\nlm,cpu,2,256,9,,0.1,ok,0,8,measured,12,0.05\n"
+    file.write_text(HEADER.rstrip() + ",gib_per_node,usd_per_gib_hour\n" + rows)
+    prices = {each.batch_size: each.usd_per_hour for each in find_workload(file).deployments}
+    assert prices == pytest.approx({64: 2 * (0.1 + 4 * 0.05), 256: 2 * (0.1 + 12 * 0.05)})
+
+
 def test_repeated_measurements_are_one_deployment_with_their_mean(trace: Path) -> None:
     bert = find_workload(trace, "bert")
     one = deployment(bert, "1xa100x1/b16")

@@ -8,7 +8,7 @@ from pathlib import Path
 from mlcd.core.job import Direction, Job, Target, Work
 from mlcd.core.records import JobRecord
 from mlcd.core.run import JobState
-from mlcd.engine.programs import digest_of, fingerprint, likeness, same_program
+from mlcd.engine.programs import digest_of, fingerprint, likeness, same_program, similar_program
 
 JOB = Job("j", "python train.py", workdir="/a/code", envs={"MODEL": "small"})
 
@@ -36,6 +36,15 @@ def test_another_command_variable_owner_or_recording_is_another_program() -> Non
     assert not same_program(record(), record(job=replace(JOB, file_mounts={"data": "/large"})))
     assert not same_program(record(), record(owner="ann"))
     assert not same_program(record(workload="bert"), record(workload="ncf"))
+
+
+def test_the_same_script_with_other_arguments_or_variables_is_a_similar_program() -> None:
+    assert similar_program(record(), record(job=replace(JOB, run="python train.py --lr 0.1")))
+    assert similar_program(record(), record(job=replace(JOB, envs={"MODEL": "large"})))
+    assert not similar_program(record(), record(job=replace(JOB, run="python other.py")))
+    assert not similar_program(record(), record(job=replace(JOB, file_mounts={"data": "/large"})))
+    assert not similar_program(record(), record(owner="ann"))
+    assert not similar_program(record(), record(code="5678", job=replace(JOB, workdir="/b/code")))
 
 
 def test_the_same_training_has_the_same_target_too() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mlcd.core.job import BatchSizes, Job, NodeRange, Resources
 from mlcd.core.machines import Deployment, InstanceType, Offer
+from mlcd.core.progress import Usage
 from mlcd.core.study import ProbeTime
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases, Trial
 from mlcd.engine.failures import (
@@ -14,9 +17,10 @@ from mlcd.engine.failures import (
     refuse_failing_cloud,
     trials_that_count,
 )
-from mlcd.engine.spaces import in_more_passes, recorded_space
+from mlcd.engine.spaces import cut_to_measure, in_more_passes, recorded_space
 from mlcd.engine.study import learnt_probe_time, learnt_start, training_share
 from mlcd.errors import CloudError, TaskFailedError, UserError
+from mlcd.search.table import table_of
 
 OFFER = Offer("local", InstanceType("m", vcpus=1), usd_per_hour=1.0, max_nodes=4)
 FULL = Deployment(OFFER, 1, 256)
@@ -115,6 +119,17 @@ def test_a_recording_can_be_replayed_with_any_job() -> None:
     space = recorded_space(foreign, (OFFER,), recorded)
     assert space.deployments == recorded
     assert len(space.notices) == 3
+
+
+def test_where_memory_is_sold_by_the_gib_each_deployment_gets_what_its_batch_was_seen_to_need() -> None:
+    offer = replace(OFFER, instance=replace(OFFER.instance, memory_gib=64.0), usd_per_gib_hour=0.1)
+    space = tuple(Deployment(offer, 1, batch) for batch in (64, 128, 256))
+    seen = Measurement(100.0, 99.0, 101.0, usage=Usage(peak_memory_gib=8.0))
+    cut = cut_to_measure(space, [Trial(space[1], seen, 60.0, 1.0)])
+    assert cut == space
+    assert [each.node_memory_gib for each in cut] == [10.0, 10.0, 64.0]
+    assert table_of(cut).usd_per_hour.tolist() == pytest.approx([each.usd_per_hour for each in cut])
+    assert table_of(space).usd_per_hour.tolist() == pytest.approx([each.usd_per_hour for each in space])
 
 
 def test_what_a_cloud_refuses_for_good_is_told_in_its_own_words() -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -55,4 +55,4 @@ def test_prices_by_instance_second_and_part() -> None:
     assert per_second(least_seconds=60)(two, 10.2) == pytest.approx(0.8 * 60 / 3600)
     assert per_second(least_seconds=60)(two, 100.2) == pytest.approx(0.8 * 101 / 3600)
     assert per_vcpu_and_gib(0.03, 0.004)(two, 3600) == pytest.approx(2 * (0.12 + 0.064))
-    assert per_vcpu_and_gib(0.03, 0.004, lambda _: 4.0)(two, 3600) == pytest.approx(2 * (0.12 + 0.016))
+    assert per_vcpu_and_gib(0.03, 0.004)(replace(two, memory_gib=4.0), 3600) == pytest.approx(2 * (0.12 + 0.016))

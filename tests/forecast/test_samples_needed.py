@@ -8,6 +8,7 @@ from mlcd.forecast.samples_needed import (
     OtherNoise,
     at_one_batch,
     samples_by_batch,
+    spread_by_batch,
     universal_growth,
     universal_noise_scale,
 )
@@ -23,6 +24,12 @@ def test_one_training_and_the_noise_tell_of_other_batch_sizes() -> None:
 def test_two_batch_sizes_tell_by_themselves_whatever_the_noise() -> None:
     known = [Work(32, 1000.0), Work(96, 1400.0)]
     assert samples_by_batch((64,), known, noise_scale=1.0)[64] == pytest.approx(1200.0, rel=0.01)
+
+
+def test_only_trainings_at_several_batch_sizes_tell_how_far_off_the_samples_may_be() -> None:
+    assert spread_by_batch((32, 96), [Work(32, 1000.0)]) == {}
+    spread = spread_by_batch((32, 96, 512), [Work(32, 1000.0), Work(96, 1400.0)])
+    assert 0.0 < spread[32] < spread[512]
 
 
 def test_nothing_known_is_nothing() -> None:

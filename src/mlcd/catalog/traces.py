@@ -38,6 +38,8 @@ class Recording:
     ok: bool
     gpus_per_node: int | None = None
     vcpus_per_node: float | None = None
+    gib_per_node: float | None = None  # memory that a node needed, at its peak
+    usd_per_gib_hour: float | None = None  # of that memory, on top of the node's price
     origin: str = ""
 
 
@@ -57,7 +59,7 @@ class Workload:
         for row in self.recordings:
             groups[(row.instance, row.usd_per_node_hour, row.nodes, row.batch)].append(row)
         return {
-            Deployment(offers[(instance, price)], nodes, batch): tuple(rows)
+            Deployment(offers[(instance, price)], nodes, batch, memory_gib=_memory_gib(rows)): tuple(rows)
             for (instance, price, nodes, batch), rows in groups.items()
         }
 
@@ -149,6 +151,8 @@ def _recording(row: CsvRow) -> Recording:
         ok=ok,
         gpus_per_node=row.get("gpus_per_node", _count_or_zero),
         vcpus_per_node=row.get("vcpus_per_node", positive),
+        gib_per_node=row.get("gib_per_node", positive),
+        usd_per_gib_hour=row.get("usd_per_gib_hour", positive),
         origin=row.get("origin", str) or "",
     )
 
@@ -186,9 +190,16 @@ def _offers(recordings: Iterable[Recording]) -> dict[tuple[str, float], Offer]:
 def _offer(instance: str, price: float, rows: list[Recording], region: str) -> Offer:
     vcpus = next((row.vcpus_per_node for row in rows if row.vcpus_per_node is not None), 0.0)
     gpus = next((row.gpus_per_node for row in rows if row.gpus_per_node is not None), 0)
-    kind = InstanceType(instance, vcpus=vcpus, gpus=gpus)
+    memory = max((row.gib_per_node for row in rows if row.gib_per_node is not None), default=0.0)
+    per_gib = next((row.usd_per_gib_hour for row in rows if row.usd_per_gib_hour is not None), 0.0)
+    kind = InstanceType(instance, vcpus=vcpus, memory_gib=memory if per_gib else 0.0, gpus=gpus)
     most = max(row.nodes for row in rows)
-    return Offer("replay", kind, price, most, region=region, source="trace")
+    return Offer("replay", kind, price, most, region=region, source="trace", usd_per_gib_hour=per_gib)
+
+
+def _memory_gib(rows: Iterable[Recording]) -> float:
+    """What each node needed where memory is paid for; 0: nothing is recorded of it."""
+    return max((row.gib_per_node for row in rows if row.gib_per_node and row.usd_per_gib_hour), default=0.0)
 
 
 def _named(columns: Iterable[str]) -> str:

@@ -28,7 +28,8 @@ def curves(
 ) -> None:
     """Show time against cost over a job's deployments: the Pareto front and its knee.
 
-    Measured where it was tried, believed by the search where not.
+    Measured where it was tried; where not, foretold by the job's performance models, or by its strategy while they
+    have seen too little. The band holds nineteen trainings in twenty, and is the plan's own.
 
     Examples:
 
@@ -51,6 +52,7 @@ def _curve_table(curve: Curve, points: Sequence[TrainingEstimate]) -> Table:
         "nodes",
         "batch",
         "training",
+        "band",
         "for",
         "known by",
         right=("nodes", "batch", "training", "for"),
@@ -64,7 +66,8 @@ def _curve_table(curve: Curve, points: Sequence[TrainingEstimate]) -> Table:
             f"{where.nodes}",
             "" if where.batch_size is None else f"{where.batch_size}",
             show_duration(point.seconds),
+            f"{show_duration(point.low_seconds)}–{show_duration(point.high_seconds)}",
             show_usd(point.usd),
-            "a probe" if point.measured else "the model",
+            point.known_by,
         )
     return made

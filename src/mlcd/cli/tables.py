@@ -65,7 +65,8 @@ def plan_lines(view: JobView) -> RenderableType:
     plan = view.record.plan
     if plan is None:
         return Text("There is no plan yet.")
-    return Group(trials_lines(view), Text(""), *plan_facts(view, plan))
+    tried = [trials_lines(view), Text("")] if view.trials else []  # stored models may do without any probe
+    return Group(*tried, *plan_facts(view, plan))
 
 
 def plan_facts(view: JobView, plan: Plan) -> Iterable[RenderableType]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 
@@ -33,6 +33,7 @@ class Offer:
     priced_at: str = ""  # ISO date of the price, where it has one
     source: str = ""  # who says so
     losses_per_hour: float = 0.0  # how often its machines are expected to be taken back
+    usd_per_gib_hour: float = 0.0  # of memory, on top, where nodes are cut to measure: see Deployment.memory_gib
     extras_usd_per_hour: float = 0.0  # of one node, on top of its price: disk, public address
     store_usd_per_hour: float = 0.0  # of what several nodes need once for all of them: a parameter store
     lifetime_seconds: float = 0.0  # a node runs no longer in one go and is then started anew; 0: no such limit
@@ -40,8 +41,8 @@ class Offer:
 
     @property
     def whole_usd_per_hour(self) -> float:
-        """What one node costs with all that comes with it."""
-        return self.usd_per_hour + self.extras_usd_per_hour
+        """What one node costs with all its memory and all that comes with it."""
+        return self.usd_per_hour + self.usd_per_gib_hour * self.instance.memory_gib + self.extras_usd_per_hour
 
     @property
     def name(self) -> str:
@@ -58,6 +59,8 @@ class Deployment:
     batch_size: int | None = None  # global, over all nodes; None: the program's own
     accumulation: int = 1  # backward passes to each step, where a node cannot hold its share at once
     servers: int = 0  # of the nodes: keep the parameters and train nothing; they are the last ones
+    # Of each node, where it is cut to measure; 0: all that the machine has. It tells no deployments apart.
+    memory_gib: float = field(default=0.0, compare=False)
 
     @cached_property
     def key(self) -> str:
@@ -78,7 +81,17 @@ class Deployment:
     def usd_per_hour(self) -> float:
         """Price of all nodes together, those that serve as well, with all that comes with them."""
         shared = self.offer.store_usd_per_hour if self.nodes > 1 else 0.0
-        return self.offer.whole_usd_per_hour * self.nodes + shared
+        return (self.offer.whole_usd_per_hour - self.spared_usd_per_hour) * self.nodes + shared
+
+    @property
+    def node_memory_gib(self) -> float:
+        """What each node is given."""
+        return self.memory_gib or self.offer.instance.memory_gib
+
+    @property
+    def spared_usd_per_hour(self) -> float:
+        """What a node costs less than one with all the memory that there is."""
+        return self.offer.usd_per_gib_hour * (self.offer.instance.memory_gib - self.node_memory_gib)
 
     def usd(self, seconds: float) -> float:
         """Price of all nodes for that long."""

@@ -40,6 +40,7 @@ class Plan:
     reason: str
     alternatives: tuple[Alternative, ...] = ()
     goal: Goal | None = None  # that it was made for; None: an earlier version did not write it down
+    trained: float = 0.0  # samples that the probes have trained for good, and the forecast leaves out
 
     @property
     def total(self) -> Ledger:

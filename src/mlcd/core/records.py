@@ -46,9 +46,11 @@ class JobRecord:
     moved_by_user: bool = False  # where it runs now is the user's choice
     offers: tuple[Offer, ...] = ()  # the space is made of these, so that a resumed search sees the same
     samples_at: dict[int, float] = field(default_factory=dict)  # batch size → samples, where it matters
+    samples_spread: dict[int, float] = field(default_factory=dict)  # standard deviation of their logarithm; else 0
     start_seconds: float | None = None  # launch to first step as the cloud knows it; None: see the probes
     code: str = ""  # digest of the program's folder when the search began
     learnt: dict[str, Any] = field(default_factory=dict)  # its models for later jobs, see forecast.stored
+    learnt_from: tuple[str, ...] = ()  # earlier jobs that its search looks at
     fixes: int = 0  # times that the program or the cloud was fixed: faults of trials before count no more
     # Deployment → as the training began there.
     conditions: dict[str, Conditions] = field(default_factory=dict)

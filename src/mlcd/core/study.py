@@ -38,6 +38,15 @@ class Ledger:
 
 
 @dataclass(frozen=True)
+class EarlierJob:
+    """What an earlier job of the same owner showed, for strategies that reuse its models."""
+
+    name: str
+    trials: tuple[Trial, ...]
+    likeness: str = ""  # in which way its program is the same or similar; empty: another program
+
+
+@dataclass(frozen=True)
 class Study:
     """A search so far."""
 
@@ -50,8 +59,10 @@ class Study:
     start_seconds: float = 0.0  # from launch to first step of the training
     probe_training_share: float = 0.0  # of a probe's time: trains for good, carried on by checkpoints
     samples_at: Mapping[int, float] = field(default_factory=dict)  # batch size → samples, where it matters
+    samples_spread: Mapping[int, float] = field(default_factory=dict)  # standard deviation of their logarithm; else 0
     pending: tuple[Deployment, ...] = ()  # being tried now
     earlier: tuple[tuple[Trial, ...], ...] = ()  # trials of earlier studies of the same or similar jobs
+    other_jobs: tuple[EarlierJob, ...] = ()  # newest first; those that `earlier` has among them
     seed: int = 0
     max_probes: int | None = None
 
@@ -76,8 +87,12 @@ class Study:
 
     def training_seconds(self, deployment: Deployment, samples_per_second: float) -> float:
         """Time of the whole training at that speed, machines that are taken back or started anew included."""
-        working, offer = self.work(deployment) / samples_per_second, deployment.offer
-        return self.start_seconds + self.slowdown(offer.losses_per_hour, offer.lifetime_seconds) * working
+        return self.rented_seconds(deployment, self.work(deployment) / samples_per_second)
+
+    def rented_seconds(self, deployment: Deployment, working_seconds: float) -> float:
+        """Time of a training that works for so long, with its start, and again after machines were lost or started anew."""
+        offer = deployment.offer
+        return self.start_seconds + self.slowdown(offer.losses_per_hour, offer.lifetime_seconds) * working_seconds
 
     def slowdown(self, losses_per_hour: float, lifetime_seconds: float = 0.0) -> float:
         """How many times longer a training takes on machines that are taken back so often, or live so long only."""
@@ -115,3 +130,4 @@ class Belief:
     samples_per_second: float
     low: float
     high: float
+    modelled: bool = False  # by the job's performance models, which every strategy shares

@@ -38,6 +38,7 @@ class Measurement:
     samples: float = 0.0
     usage: Usage = Usage()
     noise_scale: float | None = None  # of the gradients, in samples, once it was stable
+    noise_moves: bool = False  # the gradients' noise was measured, and was not stable yet
     parameters: float = 0.0  # of the model; 0: the program did not tell
     spread: float = 0.0  # of the rate over the probe, standard deviation ÷ mean: how unsteadily it went
     kind: Literal["measurement"] = "measurement"

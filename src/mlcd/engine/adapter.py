@@ -27,6 +27,7 @@ from mlcd.forecast.observed_conditions import Steady, steady_conditions
 from mlcd.forecast.observed_noise import noise_now
 from mlcd.forecast.throughput import first_step_seconds, throughput_after
 from mlcd.search.base import Searcher
+from mlcd.search.expectations import expected_speeds
 from mlcd.search.options import searcher_for
 from mlcd.search.trials import failed_trials, measured_trials
 
@@ -42,8 +43,7 @@ class Adapter:
         self.context = context
         self._considered_at = context.now()
         study = study_of(context, record, space_of(context, record))
-        earlier = learn_from_earlier(context, record).studies(study.trials)
-        self._study = replace(study, earlier=(*study.earlier, *earlier))
+        self._study = learn_from_earlier(context, record).with_jobs(study, study.trials)
         attempts = context.store.attempts(context.job_id)
         left = speeds_left(attempt for attempt in attempts if attempt.started_at >= record.changed_at)
         speeds = {**known_speeds(self._study, searcher_for(record.job)), **left}
@@ -145,7 +145,7 @@ def known_speeds(study: Study, searcher: Searcher) -> Mapping[Deployment, Speed]
     """What was measured, and what is believed of the rest; nothing of what failed."""
     believed = {
         belief.deployment: Speed(belief.samples_per_second, belief.low, belief.high)
-        for belief in searcher.beliefs(study)
+        for belief in expected_speeds(searcher, study)
     }
     measured = {
         trial.deployment: Speed(seen.samples_per_second, seen.low, seen.high)

@@ -3,6 +3,8 @@
     same program      its trials are known from the start (see programs.same_program)
     similar job       another program whose stored model is like this one's, once a probe has shown it
                       (see forecast.similarity): its trials are known from then on
+    similar program   the same script with other arguments or variables, as a search over hyperparameters runs it:
+                      a strategy that asks for it may reuse its models (Scavenger's mode none)
     same training     it reached this very target before: the samples that it took are known
     neither           the strategy's own beliefs must do
 
@@ -11,18 +13,25 @@ A strategy weighs earlier trials less than its own. Only jobs of the same owner 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from mlcd.core.records import JobRecord
+from mlcd.core.study import EarlierJob, Study
 from mlcd.core.trial import Trial, of_search
 from mlcd.engine.context import JobContext
-from mlcd.engine.programs import fingerprint, likeness, same_program
+from mlcd.engine.programs import fingerprint, likeness, same_program, similar_program
+from mlcd.errors import NotFoundError
 from mlcd.forecast.profiles import laws_of
 from mlcd.forecast.similarity import Match, find_match
 from mlcd.forecast.stored import StoredModel, from_document
+from mlcd.store import Store
 
 MOST_JOBS_LOOKED_AT = 200
 MOST_STUDIES = 3
+MOST_OTHERS = 20  # of other programs, whose models tell of machines on which this one was not tried
+
+SIMILAR = "the same program with other arguments or variables"
 
 Trials = tuple[Trial, ...]
 
@@ -35,6 +44,7 @@ class Past:
     trials: Trials
     model: StoredModel | None
     likeness: str = ""  # empty: of another program
+    similar: bool = False  # the same program with other arguments or variables
 
 
 @dataclass
@@ -58,6 +68,25 @@ class Earlier:
         """The newest studies of the same program in which something was measured."""
         measured = (past for past in self.pasts if past.likeness and any(t.measurement for t in past.trials))
         return [past for past, _ in zip(measured, range(MOST_STUDIES), strict=False)]
+
+    @property
+    def other_jobs(self) -> tuple[EarlierJob, ...]:
+        """The jobs in which something was measured, those of the same program first, then similar ones, then the rest."""
+        similar = [past for past in self.pasts if past.similar and past.trials]
+        rest = [past for past in self.pasts if not past.likeness and not past.similar and past.trials]
+        others = (*((past, past.likeness) for past in self.same), *((past, SIMILAR) for past in similar[:MOST_STUDIES]))
+        told = (*others, *((past, "") for past in rest[:MOST_OTHERS]))
+        return tuple(EarlierJob(past.job_id, past.trials, words) for past, words in told)
+
+    def used(self, own: Trials) -> tuple[str, ...]:
+        """The jobs that a strategy gets to see."""
+        match = self.match(own)
+        alike = () if match is None else (match.model.job,)
+        return tuple(dict.fromkeys((*(job.name for job in self.other_jobs), *alike)))
+
+    def with_jobs(self, study: Study, own: Trials) -> Study:
+        """The study with what earlier jobs showed."""
+        return replace(study, earlier=(*study.earlier, *self.studies(own)), other_jobs=self.other_jobs)
 
     @property
     def trained(self) -> list[StoredModel]:
@@ -90,6 +119,15 @@ def learn_from_earlier(context: JobContext, record: JobRecord) -> Earlier:
     return Earlier(record, tuple(past))
 
 
+def earlier_as_used(store: Store, record: JobRecord) -> Earlier:
+    """What the job's search has looked at, whatever other jobs there are by now; jobs that were deleted are left out."""
+    pasts = []
+    for job_id in record.learnt_from:
+        with suppress(NotFoundError):
+            pasts.append(_past(record, store.job(job_id), store.trials(job_id)))
+    return Earlier(record, tuple(pasts))
+
+
 def report_earlier(context: JobContext, earlier: Earlier, own: Trials) -> None:
     """Say once what is taken over from whom, and how alike it is."""
     for past in earlier.same:
@@ -110,7 +148,9 @@ def noise_in(trials: Trials) -> float | None:
 def _past(record: JobRecord, other: JobRecord, trials: Trials) -> Past:
     model = from_document(other.learnt) if other.learnt else None
     begun = of_search(trials, 0)  # a new job begins as that one did
-    return Past(other.id, begun, model, likeness(record, other) if same_program(record, other) else "")
+    same = same_program(record, other)
+    similar = not same and similar_program(record, other)
+    return Past(other.id, begun, model, likeness(record, other) if same else "", similar)
 
 
 def _say_once(context: JobContext, earlier: Earlier, message: str, job_id: str) -> None:

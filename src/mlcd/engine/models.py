@@ -17,7 +17,13 @@ from mlcd.engine.programs import fingerprint
 from mlcd.engine.tasks import with_base
 from mlcd.forecast.observed_noise import noise_over_all, stable_readings
 from mlcd.forecast.profiles import laws_of
-from mlcd.forecast.samples_needed import OtherNoise, at_one_batch, samples_by_batch, universal_noise_scale
+from mlcd.forecast.samples_needed import (
+    OtherNoise,
+    at_one_batch,
+    samples_by_batch,
+    spread_by_batch,
+    universal_noise_scale,
+)
 from mlcd.forecast.statistical import Work
 from mlcd.forecast.stored import StoredModel, to_document
 
@@ -40,6 +46,12 @@ def expected_samples(context: JobContext, record: JobRecord, earlier: Earlier, o
     if not known and noise is None:
         return {}
     return samples_by_batch(batches, known or [Work(base, work.samples)], noise)
+
+
+def samples_spread(record: JobRecord, earlier: Earlier) -> dict[int, float]:
+    """How far off these may be: earlier trainings to the same target at several batch sizes tell."""
+    known = [model.work for model in earlier.trained if model.work is not None]
+    return spread_by_batch(record.samples_at, known)
 
 
 def expected_noise(record: JobRecord, earlier: Earlier, own: Trials) -> float | None:

@@ -9,7 +9,7 @@ from mlcd.core.task import EndCause, TaskState, TaskStatus
 from mlcd.core.trial import Failure, FailureKind, Measurement, Phases
 from mlcd.core.units import show_duration
 from mlcd.forecast.observed_conditions import PARAMETERS
-from mlcd.forecast.observed_noise import noise_moments, noise_now
+from mlcd.forecast.observed_noise import noise_moments, noise_moves, noise_now
 from mlcd.forecast.throughput import (
     Throughput,
     first_step_seconds,
@@ -206,6 +206,7 @@ def _measurement(status: TaskStatus, seen: Throughput) -> Measurement:
         samples=seen.samples,
         usage=status.progress.usage,
         noise_scale=noise_now(status.progress),
+        noise_moves=noise_moves(status.progress),
         parameters=status.progress.latest(PARAMETERS) or 0.0,
         spread=seen.spread,
     )

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mlcd.core.records import JobRecord
+from mlcd.core.scripts import first_script
 from mlcd.core.serial import to_data
 
 CODE_BYTES = 1 << 20  # a larger file is data: its name and size stand for it
@@ -25,6 +26,13 @@ def same_program(one: JobRecord, other: JobRecord) -> bool:
     """Whether what was learnt of the one says something of the other."""
     here = one.job.workdir == other.job.workdir
     return _command(one) == _command(other) and (here or (one.code != "" and one.code == other.code))
+
+
+def similar_program(one: JobRecord, other: JobRecord) -> bool:
+    """Whether the same script runs with other arguments or variables, on the same data."""
+    here, there = first_script(one.job.run), first_script(other.job.run)
+    same_place = one.job.workdir == other.job.workdir or (one.code != "" and one.code == other.code)
+    return here is not None and here == there and same_place and _conditions(one) == _conditions(other)
 
 
 def likeness(one: JobRecord, other: JobRecord) -> str:
@@ -56,9 +64,15 @@ def digest_of(workdir: str) -> str:
 
 
 def _command(record: JobRecord) -> tuple[object, ...]:
+    place, mounts = _conditions(record)
+    return (record.job.run, *place, sorted(record.job.envs.items()), mounts)
+
+
+def _conditions(record: JobRecord) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
+    """What a program runs on, but for its arguments and variables."""
     job, options = record.job, record.cloud_options
-    names = (job.run, job.platform, record.owner, options.get("trace", ""), options.get("workload", ""))
-    return (*names, sorted(job.envs.items()), sorted(job.file_mounts.items()))
+    names = (job.platform, record.owner, options.get("trace", ""), options.get("workload", ""))
+    return names, sorted(job.file_mounts.items())
 
 
 def _files(folder: Path) -> Iterator[Path]:

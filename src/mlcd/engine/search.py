@@ -21,14 +21,16 @@ from mlcd.engine.failures import (
     refuse_failing_cloud,
     refuse_failing_program,
 )
-from mlcd.engine.models import expected_samples, report_samples
+from mlcd.engine.models import expected_samples, report_samples, samples_spread
 from mlcd.engine.probe import Probe
 from mlcd.engine.programs import digest_of
 from mlcd.engine.spaces import space_of, space_on
 from mlcd.engine.stop import StopAskedError
 from mlcd.engine.study import study_of
+from mlcd.engine.tasks import carried_samples
 from mlcd.search.base import Searcher
 from mlcd.search.choose import best_feasible, make_plan
+from mlcd.search.expectations import expected_speeds
 from mlcd.search.options import searcher_for
 from mlcd.search.trials import measured_trials
 
@@ -120,14 +122,17 @@ class Search:
         pending = tuple(probe.record.deployment for probe in self.probes)
         record = self._learn()
         study = study_of(self.context, record, space_of(self.context, record), pending)
-        return replace(study, earlier=(*study.earlier, *self.earlier.studies(study.trials)))
+        return self.earlier.with_jobs(study, study.trials)
 
     def _learn(self) -> JobRecord:
         """Take over what earlier jobs and the probes so far tell of the work."""
         record, own = self._record, self.context.store.trials(self.context.job_id)
         report_earlier(self.context, self.earlier, own)
         samples = expected_samples(self.context, record, self.earlier, own)
-        return record if samples == record.samples_at else self.context.change(samples_at=samples)
+        spread, used = samples_spread(replace(record, samples_at=samples), self.earlier), self.earlier.used(own)
+        if (record.samples_at, record.samples_spread, record.learnt_from) == (samples, spread, used):
+            return record
+        return self.context.change(samples_at=samples, samples_spread=spread, learnt_from=used)
 
     def _allowed(self, study: Study, deployment: Deployment) -> float:
         """How long a probe may run at the most: the best known deployment must stay within reach."""
@@ -157,9 +162,9 @@ class Search:
         if stop.choice is None:
             refuse_failing_program(study.trials)
             refuse_failed_starts(study.trials)
-        plan = make_plan(study, stop, self.searcher.beliefs(study))
+        plan = make_plan(study, stop, expected_speeds(self.searcher, study))
         report_samples(self.context, self._record, self.earlier, study.trials)
-        return plan
+        return replace(plan, trained=carried_samples(self.context.folder))
 
 
 def open_search(context: JobContext) -> Search:

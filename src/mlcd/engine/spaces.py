@@ -13,6 +13,7 @@ from mlcd.core.records import JobRecord
 from mlcd.core.trial import FailureKind, Trial
 from mlcd.engine.context import JobContext
 from mlcd.errors import InvalidJobError, UserError, did_you_mean
+from mlcd.forecast.memory import memory_need
 from mlcd.search.space import make_space
 from mlcd.search.trials import local_batch
 
@@ -29,7 +30,7 @@ def space_on(cloud: Cloud, job: Job, offers: Iterable[Offer], trials: Sequence[T
     """What the job allows of these offers; of a recording, what was recorded of that."""
     if isinstance(cloud, Recorded):
         return recorded_space(job, tuple(offers), cloud.deployments())
-    return Space(make_space(job, offers) + in_more_passes(job, trials))
+    return Space(cut_to_measure(make_space(job, offers) + in_more_passes(job, trials), trials))
 
 
 def space_of(context: JobContext, record: JobRecord) -> tuple[Deployment, ...]:
@@ -56,6 +57,14 @@ def recorded_space(job: Job, offers: tuple[Offer, ...], recorded: tuple[Deployme
         job = replace(job, **relaxed)
         notices.append(f"`{wish}` of the job fits nothing that was recorded, and is left aside")
     return Space(_recorded_part(job, offers, recorded), tuple(notices))
+
+
+def cut_to_measure(space: tuple[Deployment, ...], trials: Sequence[Trial]) -> tuple[Deployment, ...]:
+    """Where memory is sold by the GiB, each deployment with what its batch was seen to need."""
+    if not any(deployment.offer.usd_per_gib_hour for deployment in space):
+        return space
+    need = memory_need(trials)
+    return tuple(need.cut(each) if each.offer.usd_per_gib_hour else each for each in space)
 
 
 def in_more_passes(job: Job, trials: Sequence[Trial]) -> tuple[Deployment, ...]:

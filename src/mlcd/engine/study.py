@@ -35,6 +35,7 @@ def study_of(
         trials=trials,
         spent=context.spent(record),
         samples_at={batch: max(1.0, samples - done) for batch, samples in record.samples_at.items()},
+        samples_spread=record.samples_spread,
         probe_time=learnt_probe_time(context.cloud.expected_probe(probes.measuring_seconds), trials),
         start_seconds=learnt_start(record.start_seconds, trials, probes.warmup_seconds),
         probe_training_share=training_share(trials) if done > 0 else 0.0,

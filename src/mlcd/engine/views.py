@@ -16,10 +16,12 @@ from mlcd.core.view import JobStory, JobView
 from mlcd.engine.context import JobContext, goal_of, job_folder
 from mlcd.engine.control import alive
 from mlcd.engine.deliver import model_folder
+from mlcd.engine.earlier_jobs import earlier_as_used
 from mlcd.engine.secrets import read_secrets, redact
 from mlcd.engine.spaces import space_of
 from mlcd.engine.study import learnt_start, study_of
 from mlcd.engine.tasks import checkpoint_folder, task_folder
+from mlcd.search.expectations import expected_speeds
 from mlcd.search.options import searcher_for
 from mlcd.settings import Settings
 from mlcd.store import Store
@@ -140,11 +142,16 @@ def _probes_usd(bill: tuple[BillItem, ...]) -> float:
 
 
 def _beliefs(context: JobContext, record: JobRecord, space: tuple[Deployment, ...]) -> tuple[tuple[Belief, ...], ...]:
-    """What the strategy believed after each trial of the plan's search, in order."""
-    searcher = searcher_for(record.job)
+    """What was expected after each trial of the plan's search, in order; of one without any, by stored models."""
+    searcher, earlier = searcher_for(record.job), earlier_as_used(context.store, record)
     study = study_of(context, replace(record, changes=()), space)
+    if not study.trials:
+        known = expected_speeds(searcher, earlier.with_jobs(study, ()))
+        stored = tuple(belief for belief in known if belief.modelled)
+        return (stored,) if stored else ()
     return tuple(
-        searcher.beliefs(replace(study, trials=study.trials[:count])) for count in range(1, len(study.trials) + 1)
+        expected_speeds(searcher, earlier.with_jobs(replace(study, trials=trials), trials))
+        for trials in (study.trials[:count] for count in range(1, len(study.trials) + 1))
     )
 
 

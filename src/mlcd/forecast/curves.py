@@ -68,17 +68,15 @@ def per_second(least_seconds: float = 60.0) -> Price:
 def per_vcpu_and_gib(
     usd_per_vcpu_hour: float,
     usd_per_gib_hour: float,
-    memory_gib: Callable[[Deployment], float] | None = None,
 ) -> Price:
-    """Machines cut to measure: so much for each vCPU and each GiB of memory of every node.
+    """Machines cut to measure: so much for each vCPU and each GiB of memory that every node is given.
 
-    Scavenger's figure 12 gives a node just the memory that its batch needs; say so by `memory_gib`.
+    Scavenger's figure 12 gives a node just the memory that its batch needs: see forecast.memory.
     """
 
     def price(deployment: Deployment, seconds: float) -> float:
         instance = deployment.offer.instance
-        memory = memory_gib(deployment) if memory_gib is not None else instance.memory_gib
-        hourly = instance.vcpus * usd_per_vcpu_hour + memory * usd_per_gib_hour
+        hourly = instance.vcpus * usd_per_vcpu_hour + deployment.node_memory_gib * usd_per_gib_hour
         return deployment.nodes * hourly * seconds / 3600.0
 
     return price

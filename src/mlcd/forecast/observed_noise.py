@@ -16,6 +16,11 @@ def noise_now(progress: Progress) -> float | None:
     return _positive(progress.latest(SCALE)) if progress.latest(STABLE) else None
 
 
+def noise_moves(progress: Progress) -> bool:
+    """Whether it is measured and not stable yet."""
+    return progress.latest(STABLE) == 0.0
+
+
 @dataclass(frozen=True)
 class NoiseMoments:
     """When the noise was first reported, and when it was first stable, in seconds of the task."""

@@ -39,6 +39,14 @@ def samples_by_batch(batches: Iterable[int], known: Sequence[Work], noise_scale:
     return {batch: base.samples * growth(base.batch, batch, noise_scale) for batch in batches}
 
 
+def spread_by_batch(batches: Iterable[int], known: Sequence[Work]) -> dict[int, float]:
+    """Standard deviation of their logarithm, where trainings at several batch sizes tell it; else empty."""
+    if len({work.batch for work in known}) < 2:
+        return {}
+    model = fit_samples(known)
+    return {batch: model.samples(batch).log_spread for batch in batches}
+
+
 def growth(base: int, batch: int, noise_scale: float | None) -> float:
     """How many times the samples of one batch size another needs; 1 where no noise is known."""
     if noise_scale is None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import exp, hypot, log
+from math import hypot, log
 
 from mlcd.core.machines import Deployment
 from mlcd.core.plan import Forecast
 from mlcd.core.study import Belief, Study
 from mlcd.core.trial import Measurement
+from mlcd.forecast.estimate import Estimate, spread_around
 
 Z95 = 1.96  # a normal value lies within ± this many standard deviations in 95 of 100 cases
 
@@ -39,16 +40,20 @@ def forecast_belief(study: Study, belief: Belief) -> Forecast:
 
 def forecast_at(study: Study, deployment: Deployment, samples_per_second: float, relative_error: float) -> Forecast:
     """Time and money of the whole training at that speed, known to that standard error ÷ speed."""
-    factor = exp(Z95 * relative_error)
+    work = spread_around(study.work(deployment), study.samples_spread.get(deployment.batch_size or 0, 0.0))
+    return forecast_working(study, deployment, work.times(spread_around(1.0 / samples_per_second, relative_error)))
+
+
+def forecast_working(study: Study, deployment: Deployment, working: Estimate) -> Forecast:
+    """Time and money of a training whose steps take so long in all (equation 3 of Scavenger), starts and losses added."""
     expected, fast, slow = (
-        study.training_seconds(deployment, speed)
-        for speed in (samples_per_second, samples_per_second * factor, samples_per_second / factor)
+        study.rented_seconds(deployment, seconds) for seconds in (working.value, working.low, working.high)
     )
     early, late = (
-        replace(study, start_seconds=share * study.start_seconds).training_seconds(deployment, samples_per_second)
+        replace(study, start_seconds=share * study.start_seconds).rented_seconds(deployment, working.value)
         for share in (1.0 - Z95 * START_SHARE, 1.0 + Z95 * START_SHARE)
     )
-    fewest = expected - _last_start(study, deployment, samples_per_second, expected)
+    fewest = expected - _last_start(study, deployment, working.value, expected)
     low = max(fewest - hypot(expected - fast, expected - early), LEAST_SHARE * expected)
     high = expected + hypot(slow - expected, late - expected)
     return Forecast(
@@ -61,12 +66,12 @@ def forecast_at(study: Study, deployment: Deployment, samples_per_second: float,
     )
 
 
-def _last_start(study: Study, deployment: Deployment, samples_per_second: float, expected_seconds: float) -> float:
+def _last_start(study: Study, deployment: Deployment, working_seconds: float, expected_seconds: float) -> float:
     """What of the expected time may not come: machines that live for a while are started a whole number of times."""
     if deployment.offer.lifetime_seconds <= 0.0:
         return 0.0
     for_ever = replace(deployment, offer=replace(deployment.offer, lifetime_seconds=0.0))
-    restarts = expected_seconds - study.training_seconds(for_ever, samples_per_second)
+    restarts = expected_seconds - study.rented_seconds(for_ever, working_seconds)
     return min(study.start_seconds, restarts)
 
 

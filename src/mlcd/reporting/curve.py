@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from mlcd.core.view import JobStory
 from mlcd.errors import UserError
 from mlcd.forecast.curves import Price, knee, pareto_front, per_instance, per_second, per_vcpu_and_gib
+from mlcd.forecast.memory import memory_need
 from mlcd.reporting.training_estimates import TrainingEstimate, training_estimates
 
 
@@ -20,9 +21,14 @@ class Curve:
 
 
 def curve_of(story: JobStory, price: Price | None = None) -> Curve:
-    """The job's curve, by the instance's own price or another price model."""
-    charge = price or per_instance()
-    points = [replace(one, usd=charge(one.deployment, one.seconds)) for one in training_estimates(story)]
+    """The job's curve, by the instance's own price or another price model.
+
+    Where another one charges for memory, a node is given what its batch was seen to need.
+    """
+    points = list(training_estimates(story))
+    if price is not None:
+        need = memory_need(story.view.trials)
+        points = [replace(one, usd=price(need.cut(one.deployment), one.seconds)) for one in points]
     points.sort(key=lambda one: (one.seconds, one.usd))
     front = pareto_front(points)
     return Curve(tuple(points), front, knee(front) if front else None)

@@ -154,5 +154,6 @@ def _improvement(
 
 
 def _described(estimate: TrainingEstimate) -> str:
-    known = "measured" if estimate.measured else "believed, not measured"
+    source = "foretold by the models" if estimate.modelled else "believed"
+    known = "measured" if estimate.measured else f"{source}, not measured"
     return f"{estimate.deployment}: {show_duration(estimate.seconds)} and {show_usd(estimate.usd)} ({known})"

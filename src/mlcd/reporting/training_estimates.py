@@ -1,4 +1,4 @@
-"""What the whole training would take on each deployment: measured where it was tried, believed where not."""
+"""What the whole training would take on each deployment: measured where it was tried, foretold where not."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from mlcd.core.losses import slowdown
 from mlcd.core.machines import Deployment
 from mlcd.core.plan import Forecast, Plan
 from mlcd.core.records import JobRecord
-from mlcd.core.study import Belief, Ledger
+from mlcd.core.study import Belief, Ledger, Study
 from mlcd.core.trial import Trial
 from mlcd.core.view import JobStory, JobView
+from mlcd.forecast.training_forecast import forecast_belief
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,12 @@ class TrainingEstimate:
     high_seconds: float
     usd: float
     measured: bool
+    modelled: bool = False  # by the job's performance models
+
+    @property
+    def known_by(self) -> str:
+        """Where the numbers come from."""
+        return "a probe" if self.measured else "the models" if self.modelled else "the strategy"
 
     def total(self, search: Ledger) -> Ledger:
         """With what the search has cost: what the limits are held against."""
@@ -53,15 +60,21 @@ def estimate_of_trial(view: JobView, trial: Trial) -> TrainingEstimate | None:
 
 
 def estimate_of_belief(view: JobView, belief: Belief) -> TrainingEstimate | None:
-    """What the searcher expects of the whole training there."""
-    rates = (belief.samples_per_second, belief.low, belief.high)
-    return _from_rates(view, belief.deployment, rates, measured=False)
+    """What the models, or the strategy where there are none, expect of the whole training there: as the plan reckons."""
+    rate = belief.samples_per_second
+    if view.work(belief.deployment) <= 0 or not rate > 0 or not isfinite(rate):
+        return None
+    forecast = forecast_belief(_study_of(view), belief)
+    return _from_forecast(belief.deployment, forecast, measured=False, modelled=belief.modelled)
 
 
 def chosen(story: JobStory) -> TrainingEstimate | None:
     """What the plan expects of the deployment that it takes."""
     plan = story.view.record.plan
-    return _from_forecast(plan.deployment, plan.forecast) if plan is not None else None
+    if plan is None:
+        return None
+    measured = any(trial.deployment == plan.deployment and trial.measurement for trial in story.view.trials)
+    return _from_forecast(plan.deployment, plan.forecast, measured=measured)
 
 
 def _forecasts(plan: Plan | None) -> dict[Deployment, Forecast]:
@@ -71,9 +84,25 @@ def _forecasts(plan: Plan | None) -> dict[Deployment, Forecast]:
     return {**others, plan.deployment: plan.forecast}
 
 
-def _from_forecast(deployment: Deployment, forecast: Forecast) -> TrainingEstimate:
-    return TrainingEstimate(
-        deployment, forecast.seconds, forecast.low_seconds, forecast.high_seconds, forecast.usd, measured=True
+def _from_forecast(
+    deployment: Deployment, forecast: Forecast, *, measured: bool = True, modelled: bool = False
+) -> TrainingEstimate:
+    seconds = (forecast.seconds, forecast.low_seconds, forecast.high_seconds)
+    return TrainingEstimate(deployment, *seconds, forecast.usd, measured, modelled)
+
+
+def _study_of(view: JobView) -> Study:
+    """What a forecast of the whole training needs to know, as when the plan was made."""
+    record = view.record
+    done = record.plan.trained if record.plan is not None else 0.0
+    work = record.job.work.samples if record.job.work is not None else 0.0
+    return Study(
+        goal=view.goal,
+        space=(),
+        samples=max(1.0, record.samples_at.get(0, work) - done),
+        samples_at={batch: max(1.0, samples - done) for batch, samples in record.samples_at.items()},
+        samples_spread=record.samples_spread,
+        start_seconds=view.start_seconds,
     )
 
 

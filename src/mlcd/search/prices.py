@@ -40,7 +40,8 @@ def prices_of(deployments: Sequence[Deployment]) -> Prices:
     nodes = np.array([each.nodes for each in deployments], dtype=float)
     whole = np.array([each.whole_usd_per_hour for each in offers], dtype=float)[rows]
     shared = np.array([each.store_usd_per_hour for each in offers], dtype=float)[rows]
+    spared = np.array([each.spared_usd_per_hour if each.memory_gib else 0.0 for each in deployments], dtype=float)
     return Prices(
-        usd_per_hour=whole * nodes + np.where(nodes > 1, shared, 0.0),
+        usd_per_hour=(whole - spared) * nodes + np.where(nodes > 1, shared, 0.0),
         least_seconds=np.array([each.least_seconds for each in offers], dtype=float)[rows],
     )

@@ -58,9 +58,14 @@ class Table:
         return np.array([row for row in found if row is not None], dtype=np.intp)
 
 
-@lru_cache(maxsize=32)
 def table_of(space: tuple[Deployment, ...]) -> Table:
     """The space as columns, made once and remembered while it is searched."""
+    return _table(space, tuple(deployment.memory_gib for deployment in space))
+
+
+@lru_cache(maxsize=32)
+def _table(space: tuple[Deployment, ...], memory_gib: tuple[float, ...]) -> Table:
+    """Spaces that differ only in the memory bought are the same space, at other prices."""
     nodes = np.array([deployment.nodes for deployment in space], dtype=float)
     servers = np.array([deployment.servers for deployment in space], dtype=float)
     batch = np.array([deployment.batch_size or 0 for deployment in space], dtype=float)

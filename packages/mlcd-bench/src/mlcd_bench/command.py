@@ -60,7 +60,7 @@ StartShare = Annotated[
 Preset = Annotated[
     str,
     typer.Option(
-        help="A figure of the MLCD paper, fig1 to fig3, fig5, fig9 to fig19, one of Scavenger's, scavenger-fig1 to scavenger-fig12, scavenger-overhead, or a section of the SMLT paper, smlt-5.3-deadline, smlt-5.3-budget, smlt-5.4, smlt-5.5, instead of traces.",
+        help="A figure of the MLCD paper, fig1 to fig3, fig5, fig9 to fig19, one of Scavenger's, scavenger-fig1 to scavenger-fig12, scavenger-overhead, and section V.B, scavenger-5b, or a section of the SMLT paper, smlt-5.3-deadline, smlt-5.3-budget, smlt-5.4, smlt-5.5, instead of traces.",
         show_default=False,
     ),
 ]

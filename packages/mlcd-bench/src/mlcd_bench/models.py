@@ -18,15 +18,15 @@ from zlib import crc32
 
 import numpy as np
 
+from mlcd.forecast.design import profile_partly
 from mlcd.forecast.estimate import Estimate, spread_around
 from mlcd.forecast.parallel import Placement, StepLaw
 from mlcd.forecast.samples_needed import OtherNoise, universal_growth
 from mlcd.forecast.statistical import Form, SamplesModel, Work, fit_form, fit_samples, leave_one_out_error
 from mlcd.forecast.step_fit import Profile, fit_steps
-from mlcd_bench.design import profile_partly
+from mlcd.forecast.training_model import TrainingModel
+from mlcd.forecast.universal import Probe, universal_model
 from mlcd_bench.models_data import Recorded, RecordedJob
-from mlcd_bench.training_model import TrainingModel
-from mlcd_bench.universal import Probe, universal_model
 
 STEPS = 20
 STEP_NOISE = 0.02

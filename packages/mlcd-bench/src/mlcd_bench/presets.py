@@ -67,6 +67,7 @@ def all_presets() -> dict[str, Callable[[], Preset]]:
     """Every figure of every paper, in their order; all are made of contests and import this module."""
     from mlcd_bench.mlcd_figures import MLCD
     from mlcd_bench.scavenger_curves import SCAVENGER_FIGURES
+    from mlcd_bench.scavenger_figures import SCAVENGER
     from mlcd_bench.smlt import SMLT
 
-    return {**MLCD, **SCAVENGER_FIGURES, **SMLT}
+    return {**MLCD, **SCAVENGER_FIGURES, **SCAVENGER, **SMLT}

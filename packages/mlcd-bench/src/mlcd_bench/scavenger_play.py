@@ -14,13 +14,13 @@ from statistics import fmean
 
 import numpy as np
 
+from mlcd.forecast.design import profile_partly
 from mlcd.forecast.parallel import Placement
 from mlcd.forecast.statistical import Work, fit_samples
+from mlcd.forecast.training_model import TrainingModel
 from mlcd_bench import scavenger_testbed as testbed
-from mlcd_bench.design import profile_partly
 from mlcd_bench.models import Mode, learn_job, predict_job
 from mlcd_bench.scavenger_testbed import Net
-from mlcd_bench.training_model import TrainingModel
 
 PROFILE_STEPS = 20
 STEP_NOISE = 0.02

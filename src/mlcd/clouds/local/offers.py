@@ -54,6 +54,7 @@ def _offer(instance: InstanceType, max_nodes: int, prices: LocalSettings, date: 
         instance=instance,
         usd_per_hour=usd_per_hour,
         max_nodes=max_nodes,
+        usd_per_gib_hour=prices.usd_per_gib_hour,
         priced_at=date,
         source="settings: local.usd_per_core_hour, local.usd_per_gpu_hour",
     )

@@ -101,7 +101,7 @@ class LocalTask(TaskLife[Spec, State]):
 
     def _follow(self, what: str) -> None:
         """Return when all nodes have ended well; raise Ending when one has not, or must not go on."""
-        meter = UsageMeter(self._nodes, self._spec.deployment.offer.instance.memory_gib)
+        meter = UsageMeter(self._nodes, self._spec.deployment.node_memory_gib)
 
         def tick() -> None:
             self._watch.check()
@@ -131,7 +131,7 @@ class LocalTask(TaskLife[Spec, State]):
         self._recorder.beat(usage=meter.usage)
         if greedy is not None:
             node = self._nodes[greedy]
-            share_gib = self._spec.deployment.offer.instance.memory_gib
+            share_gib = self._spec.deployment.node_memory_gib
             node.signal(signal.SIGKILL)
             node.say(
                 f"ended: it used {meter.usage.peak_memory_gib:.2f} GiB of memory, its share is {share_gib:.2f} GiB"

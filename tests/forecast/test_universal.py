@@ -8,7 +8,7 @@ import pytest
 
 from forecast.steps import LAW, placements
 from mlcd.forecast.parallel import Placement, StepLaw, SyncTrend
-from mlcd_bench.universal import Probe, universal_model
+from mlcd.forecast.universal import Probe, universal_model
 
 
 def job(factor: float) -> dict[str, StepLaw]:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 
 from forecast.steps import LAW, placements
+from mlcd.forecast.design import choose_profiles, profile_partly
 from mlcd.forecast.parallel import Placement
 from mlcd.forecast.step_fit import StepSpace
-from mlcd_bench.design import choose_profiles, profile_partly
 
 
 def test_six_profiles_of_each_type_foretell_the_rest() -> None:

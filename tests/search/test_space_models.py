@@ -1,0 +1,58 @@
+"""The models of a study: what they rest on and how sure they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mlcd.core.study import Study
+from mlcd.search.space_models import space_models
+from scavenger_worlds import SPACE, earlier_job, study, trial, truth
+from search_worlds import measured
+
+CORNERS = tuple(
+    each
+    for each in SPACE
+    if each.offer.instance.name == "slow" and (each.nodes, each.batch_size) in ((1, 64), (1, 512), (8, 64), (8, 512))
+)
+BETWEEN = next(
+    each for each in SPACE if each.offer.instance.name == "slow" and each.nodes == 3 and each.batch_size == 128
+)
+
+
+def after(*, error: float = 0.01, factor: float = 1.0, job: Study | None = None) -> Study:
+    found = study() if job is None else job
+    for each in CORNERS:
+        found = found.with_trial(measured(each, truth(each, factor), error))
+    return found
+
+
+def test_four_profiles_foretell_what_lies_between() -> None:
+    speed = space_models(after()).speed(BETWEEN)
+    assert speed.value == pytest.approx(truth(BETWEEN), rel=0.1)
+    assert speed.low < truth(BETWEEN) < speed.high
+
+
+def test_probes_that_went_unsteadily_widen_the_band() -> None:
+    steady, unsteady = (space_models(after(error=error)).speed(BETWEEN) for error in (0.01, 0.2))
+    assert unsteady.log_spread > 1.3 * steady.log_spread
+
+
+def test_profiles_of_an_earlier_job_are_brought_to_the_level_of_the_own_ones() -> None:
+    """The earlier job's steps took three times as long: its shape counts, its speed does not."""
+    job = replace(study(), earlier=(earlier_job(factor=3.0).trials,)).with_trial(trial(CORNERS[0]))
+    assert space_models(job).speed(BETWEEN).value == pytest.approx(truth(BETWEEN), rel=0.1)
+
+
+def test_a_spread_of_the_samples_is_part_of_the_trainings_band_and_not_of_the_speeds() -> None:
+    sure, unsure = after(), replace(after(), samples_spread={128: 0.3})
+    one, other = space_models(sure), space_models(unsure)
+    assert one.speed(BETWEEN) == other.speed(BETWEEN)
+    assert other.training_seconds(BETWEEN).log_spread > 0.3 > one.training_seconds(BETWEEN).log_spread
+
+
+def test_families_of_too_few_profiles_are_left_to_the_strategy() -> None:
+    job = study().with_trial(trial(CORNERS[0])).with_trial(trial(CORNERS[1]))
+    assert space_models(job).knows(BETWEEN)
+    assert not space_models(job, least_profiles=3).knows(BETWEEN)
