@@ -9,6 +9,7 @@ from mlcd.forecast.samples_needed import (
     at_one_batch,
     samples_by_batch,
     spread_by_batch,
+    universal_growth,
     universal_noise_scale,
 )
 from mlcd.forecast.statistical import Work
@@ -51,3 +52,29 @@ def test_without_noise_the_smallest_batch_scales() -> None:
     others = [OtherNoise(3200, 32, None), OtherNoise(12800, 32, None)]
     assert log(universal_noise_scale(10.0, 64, others)) == pytest.approx(log(64 * 200))
     assert universal_noise_scale(None, 64, []) == inf
+
+
+def test_a_first_noise_that_no_job_can_have_is_passed_over() -> None:
+    others = [OtherNoise(noise_scale=4000, base_batch=32, first_noise=100)]
+    absurd = universal_growth(32, 1024, 1024, 0.3, others)
+    assert 1.0 < absurd.value < 2.0
+    assert absurd.low < 1.05
+
+
+def test_the_first_noise_moves_what_a_larger_batch_is_expected_to_need() -> None:
+    others = [OtherNoise(noise_scale=4000, base_batch=32, first_noise=100)]
+    quiet, loud = (universal_growth(32, 1024, 1024, first, others).value for first in (20.0, 1000.0))
+    assert quiet > loud > 1.0
+
+
+def test_the_smallest_batch_needs_what_it_needs() -> None:
+    same = universal_growth(32, 32, 1024, None, [])
+    assert same.value == pytest.approx(1.0)
+    assert same.log_spread < 0.01
+
+
+def test_what_an_untrained_job_needs_at_its_largest_batch_is_known_roughly() -> None:
+    """Held by the interval: half as much, as where the learning rate stays, and three times as much."""
+    most = universal_growth(32, 1024, 1024, None, [])
+    assert most.low < 0.6
+    assert most.high > 3.0

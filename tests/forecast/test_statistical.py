@@ -69,3 +69,11 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
         expected = fit_form(Form.NOISE_SCALE, seen).samples(384)
         held.append(expected.low <= 1e6 * (1 + 384 / 700) <= expected.high)
     assert np.mean(held) >= 0.93
+
+
+def test_two_batch_sizes_that_fall_follow_the_form_that_can_fall() -> None:
+    model = fit_samples([Work(100, 1000.0), Work(400, 700.0)])
+    assert model.form is Form.SCAVENGER
+    assert model.samples(100).value == pytest.approx(1000.0)
+    assert model.samples(400).value == pytest.approx(700.0)
+    assert fit_samples([Work(100, 700.0), Work(400, 1000.0)]).form is Form.NOISE_SCALE

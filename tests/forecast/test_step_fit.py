@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from forecast.steps import LAW, placements
@@ -36,3 +37,22 @@ def test_nothing_profiled_is_an_error() -> None:
 def test_families_are_not_mixed() -> None:
     with pytest.raises(UserError, match="one family"):
         StepSpace((*placements("t4"), *placements("a100")))
+
+
+def test_what_the_law_misses_is_lent_to_neighbours() -> None:
+    odd = {one: LAW.step_seconds(one) * (1.2 if one.nodes >= 8 else 1.0) for one in placements()}
+    seen = [one for one in placements() if one.batch in (256, 1024, 4096)]
+    model = fit_steps(placements(), [Profile(one, odd[one]) for one in seen])
+    errors = [abs(model.step(one).value / odd[one] - 1) for one in placements() if one not in seen]
+    law = [abs(model.law().step_seconds(one) / odd[one] - 1) for one in placements() if one not in seen]
+    assert sum(errors) < 0.7 * sum(law)
+
+
+def test_profiles_that_no_law_explains_make_intervals_wider() -> None:
+    noise = np.random.default_rng(0)
+    wild = {one: LAW.step_seconds(one) * float(np.exp(noise.normal(0, 0.3))) for one in placements()}
+    seen = placements()[::4]
+    calm = fit_steps(placements(), [Profile(one, LAW.step_seconds(one)) for one in seen])
+    torn = fit_steps(placements(), [Profile(one, wild[one]) for one in seen])
+    other = placements()[1]
+    assert torn.step(other).log_spread > 1.5 * calm.step(other).log_spread

@@ -7,6 +7,9 @@ Every parameter has a prior, so that six readings suffice, and one gives a wide 
 x minimises Σ((log τ(x) − y)/spread)² + Σ((x − prior)/prior spread)², which SciPy solves with bounds. An
 instance type may compute a few per cent off its family (kin), and a cluster of n nodes may synchronise off
 the trend (the network between racks is uneven): neighbours in n and g share most of that deviation.
+
+No job follows the law exactly. What it misses at a profile it misses at placements like it, too (micro-batch, pieces,
+nodes and devices alike): universal kriging. Where profiles are missed by more than that, all intervals grow.
 """
 
 from __future__ import annotations
@@ -23,14 +26,19 @@ from mlcd.forecast.estimate import Estimate, spread_around
 from mlcd.forecast.parallel import OVERLAP, SATURATION, Grid, Placement, StepLaw, SyncTrend
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.int_]
 
-STEP_SPREAD = 0.035  # what a law so simple misses of a step's logarithm, with the noise of 20 steps
+# What a law so simple misses of a step's logarithm: the same where placements are alike, and each for itself,
+# with the noise of 20 steps.
+SHARED_SPREAD, STEP_SPREAD = 0.05, 0.015
 # Standard deviations before anything was seen.
 LOAD_SPREAD, SATURATION_SPREAD, OVERLAP_SPREAD, KIN_SPREAD = 3.0, 0.1, 0.5, 0.07
 SYNC_LEVEL_SPREAD, INTRA_SLOPE_SPREAD, SLOPE_SPREAD = 1.5, 0.3, 0.2
 SMOOTH_SPREAD, CLUSTER_SPREAD, GRID_SPREAD = 0.2, 0.15, 0.06
 _FREE = 50.0  # the scale is anything
+DOUBT = 6.0  # how many misses of the expected size stand for what is believed of their size
 _TREND = slice(4, 9)
+_ALL = slice(None)
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,8 @@ class StepModel:
 
     space: StepSpace
     x: Array
-    covariance: Array
+    logs: Array  # of the expected step time of every placement
+    spreads: Array
 
     def law(self) -> StepLaw:
         """The fitted parameters, as they are stored and lent to other jobs."""
@@ -56,17 +65,7 @@ class StepModel:
     def step(self, placement: Placement) -> Estimate:
         """Expected step time in seconds."""
         row = self.space.index(placement)
-        return spread_around(float(np.exp(self._logs[row])), float(self._spreads[row]))
-
-    @cached_property
-    def _logs(self) -> Array:
-        return self.space.log_steps(self.x)
-
-    @cached_property
-    def _spreads(self) -> Array:
-        slopes = self.space.slopes(self.x)
-        variances = np.einsum("ij,jk,ik->i", slopes, self.covariance, slopes)
-        return np.asarray(np.sqrt(np.maximum(variances, 0.0) + STEP_SPREAD**2))
+        return spread_around(float(np.exp(self.logs[row])), float(self.spreads[row]))
 
 
 def fit_steps(placements: Sequence[Placement], profiles: Sequence[Profile]) -> StepModel:
@@ -76,16 +75,38 @@ def fit_steps(placements: Sequence[Placement], profiles: Sequence[Profile]) -> S
     space = StepSpace(tuple(placements))
     rows = np.array([space.index(profile.placement) for profile in profiles])
     logs = np.log([profile.step_seconds for profile in profiles])
-    prior = space.prior_mean(float(logs.min()))
+    unmix = np.linalg.inv(space.missed(rows)[rows] + STEP_SPREAD**2 * np.eye(len(rows)))
+    x, covariance, cost = _likeliest(space, rows, logs, unmix)
+    scale = max(1.0, (DOUBT + cost) / (DOUBT + len(rows)))  # luck makes no profile more sure
+    return _lend(space, rows, logs, unmix, x, covariance * scale, scale)
+
+
+def _likeliest(space: StepSpace, rows: Rows, logs: Array, unmix: Array) -> tuple[Array, Array, float]:
+    """The parameters, their covariance, and how far off the profiles are in squared standard deviations."""
+    prior, whiten = space.prior_mean(float(logs.min())), np.linalg.cholesky(unmix).T
 
     def misses(x: Array) -> Array:
-        seen = (space.log_steps(x)[rows] - logs) / STEP_SPREAD
-        return np.concatenate([seen, (x - prior) / space.prior_spread])
+        return np.concatenate([whiten @ (space.log_steps(x, rows) - logs), (x - prior) / space.prior_spread])
+
+    def slopes(x: Array) -> Array:
+        return np.concatenate([whiten @ space.slopes(x, rows), np.diag(1.0 / space.prior_spread)])
 
     from scipy.optimize import least_squares  # half a second: most commands fit nothing
 
-    found = least_squares(misses, prior, bounds=space.bounds, x_scale="jac")
-    return StepModel(space, found.x, np.linalg.pinv(found.jac.T @ found.jac))
+    found = least_squares(misses, prior, slopes, bounds=space.bounds, x_scale="jac")
+    return found.x, np.linalg.inv(found.jac.T @ found.jac), 2.0 * float(found.cost)
+
+
+def _lend(
+    space: StepSpace, rows: Rows, logs: Array, unmix: Array, x: Array, covariance: Array, scale: float
+) -> StepModel:
+    """The law, and at each placement what it missed at profiles like it (universal kriging)."""
+    missed = space.missed(rows)
+    lent, law, slopes = missed @ unmix, space.log_steps(x), space.slopes(x)
+    moved = slopes - lent @ slopes[rows]
+    left = np.maximum(SHARED_SPREAD**2 - np.einsum("ij,ij->i", lent, missed), 0.0) + STEP_SPREAD**2
+    variances = scale * left + np.einsum("ij,ij->i", moved @ covariance, moved)
+    return StepModel(space, x, law + lent @ (logs - law[rows]), np.sqrt(variances))
 
 
 class StepSpace:
@@ -137,24 +158,28 @@ class StepSpace:
         low[2:4], high[2:4] = 1.0, (3.0, 6.0)
         return low, high
 
-    def log_steps(self, x: Array) -> Array:
-        """log τ of every placement."""
-        p, q = x[2], x[3]
-        kin = x[9 : 9 + len(self.kinds)]
-        compute = (1.0 + (np.exp(x[1]) * self.micro / self.usual) ** p) ** (1 / p) * np.exp(kin[self.kind])
-        sync = np.append(np.exp(self._log_sync(x)), 0.0)[self.grid]
+    def log_steps(self, x: Array, rows: Rows | slice = _ALL) -> Array:
+        """log τ of every placement, or of some; a row for each x, where x are the rows of an array."""
+        p, q = x[..., 2, None], x[..., 3, None]
+        kin = x[..., 9 : 9 + len(self.kinds)]
+        load = (np.exp(x[..., 1, None]) * self.micro[rows] / self.usual) ** p
+        compute = (1.0 + load) ** (1 / p) * np.exp(kin[..., self.kind[rows]])
+        sync = np.exp(self._log_sync(x))
+        sync = np.concatenate([sync, np.zeros((*x.shape[:-1], 1))], axis=-1)[..., self.grid[rows]]
         last = (compute**q + sync**q) ** (1 / q)
-        return np.asarray(x[0] + np.log((self.pieces - 1.0) * compute + last))
+        return np.asarray(x[..., 0, None] + np.log((self.pieces[rows] - 1.0) * compute + last))
 
-    def slopes(self, x: Array) -> Array:
-        """How log τ of every placement moves with every parameter."""
-        here, step = self.log_steps(x), 1e-5
-        columns = []
-        for number in range(len(x)):
-            moved = x.copy()
-            moved[number] += step
-            columns.append((self.log_steps(moved) - here) / step)
-        return np.stack(columns, axis=1)
+    def missed(self, rows: Rows) -> Array:
+        """How the law's misses at all placements go with those at some: the closer, the more alike."""
+        nodes, devices = np.log2([placement.grid for placement in self.placements]).T
+        places = (np.log(self.micro), np.log(self.pieces) / 2.0, nodes, devices)
+        apart = np.sqrt(sum((place[:, None] - place[rows]) ** 2 for place in places))
+        return np.asarray(SHARED_SPREAD**2 * np.exp(-apart))
+
+    def slopes(self, x: Array, rows: Rows | slice = _ALL) -> Array:
+        """How log τ of every placement, or of some, moves with every parameter."""
+        step = 1e-6
+        return (self.log_steps(x + step * np.eye(len(x)), rows) - self.log_steps(x, rows)).T / step
 
     def law(self, x: Array) -> StepLaw:
         """The parameters by name."""
@@ -172,8 +197,8 @@ class StepSpace:
         )
 
     def _log_sync(self, x: Array) -> Array:
-        deviations = self._roots @ x[9 + len(self.kinds) :]
-        return np.asarray(self._trend_rows @ x[_TREND] + deviations)
+        deviations = x[..., 9 + len(self.kinds) :] @ self._roots.T
+        return np.asarray(x[..., _TREND] @ self._trend_rows.T + deviations)
 
 
 def _trend_rows(grids: Sequence[Grid]) -> Array:

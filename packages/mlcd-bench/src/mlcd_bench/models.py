@@ -4,14 +4,15 @@ What is seen of a job, and what its error is taken over (always: every recorded 
 
     full        every deployment profiled for STEPS noisy steps; samples to the target at every second batch size
     partial     at most six deployments of each instance type profiled; samples at the two extreme batch sizes
-    universal   one probe on the smallest deployment, work at the smallest batch size, and other jobs' models
-    scale only  the same, but the probe tells a single step time
+    universal   one probe on two nodes, work at the smallest batch size, and other jobs' models
+    one device  the same, but the probe sees nothing of the exchange
+    scale only  the same, but it tells a single step time
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from zlib import crc32
 
@@ -20,11 +21,11 @@ import numpy as np
 from mlcd.forecast.design import profile_partly
 from mlcd.forecast.estimate import Estimate, spread_around
 from mlcd.forecast.parallel import Placement, StepLaw
-from mlcd.forecast.samples_needed import OtherNoise, universal_noise_scale
+from mlcd.forecast.samples_needed import OtherNoise, universal_growth
 from mlcd.forecast.statistical import Form, SamplesModel, Work, fit_form, fit_samples, leave_one_out_error
-from mlcd.forecast.step_fit import STEP_SPREAD, Profile, fit_steps
+from mlcd.forecast.step_fit import Profile, fit_steps
 from mlcd.forecast.training_model import TrainingModel
-from mlcd.forecast.universal import SHAPE_SPREAD, Probe, universal_model
+from mlcd.forecast.universal import Probe, universal_model
 from mlcd_bench.models_data import Recorded, RecordedJob
 
 STEPS = 20
@@ -38,6 +39,7 @@ class Mode(StrEnum):
     FULL = "full"
     PARTIAL = "partial"
     UNIVERSAL = "universal"
+    ONE_DEVICE = "universal_one_device"
     SCALE_ONLY = "universal_scale_only"
 
 
@@ -71,16 +73,25 @@ Results = dict[Mode, dict[str, tuple[Prediction, ...]]]  # mode → job → fore
 
 
 def run_models(jobs: Sequence[RecordedJob], seed: int = 0) -> Results:
-    """Every job predicted in every mode."""
-    learnt = {job.name: _learn(job, _Profiler(job, seed)) for job in jobs}
+    """Every job predicted in every mode, each from itself and from the others."""
+    learnt = {job.name: learn_job(job, seed) for job in jobs}
     results: Results = {mode: {} for mode in Mode}
     for job in jobs:
-        profiler = _Profiler(job, seed)
-        others = [learnt[other.name] for other in jobs if other.name != job.name]
-        results[Mode.FULL][job.name] = _predict_all(job, _full(job, profiler))
-        results[Mode.PARTIAL][job.name] = _predict_all(job, _partial(job, profiler).training_seconds)
-        for mode, pieces in ((Mode.UNIVERSAL, True), (Mode.SCALE_ONLY, False)):
-            results[mode][job.name] = _predict_all(job, _universal(job, profiler, others, pieces))
+        others = [learnt[name] for name in learnt if name != job.name]
+        for mode, predicted in predict_job(job, others, seed).items():
+            results[mode][job.name] = predicted
+    return results
+
+
+def predict_job(job: RecordedJob, others: Sequence[LearntJob], seed: int = 0) -> dict[Mode, tuple[Prediction, ...]]:
+    """One job predicted in every mode, with what was learnt of others."""
+    profiler = _Profiler(job, seed)
+    results = {
+        Mode.FULL: _predict_all(job, _full(job, profiler)),
+        Mode.PARTIAL: _predict_all(job, _partial(job, profiler).training_seconds),
+    }
+    for mode in (Mode.UNIVERSAL, Mode.ONE_DEVICE, Mode.SCALE_ONLY):
+        results[mode] = _predict_all(job, _universal(job, profiler, others, mode))
     return results
 
 
@@ -130,35 +141,40 @@ def _partial(job: RecordedJob, profiler: _Profiler) -> TrainingModel:
 
 
 def _universal(
-    job: RecordedJob, profiler: _Profiler, others: Sequence[_FittedJob], pieces: bool
+    job: RecordedJob, profiler: _Profiler, others: Sequence[LearntJob], mode: Mode
 ) -> Callable[[Placement], Estimate]:
     smallest = min(one.placement.micro_batch for one in job.recorded)
-    probe = _probe(job, profiler, smallest, pieces)
+    probe = _probe(job, profiler, smallest, mode)
     steps = universal_model(probe, smallest, [other.laws for other in others])
-    base = job.work[0]
-    scale = universal_noise_scale(
-        job.first_noise.get(probe.placement.batch), base.batch, [other.noise for other in others]
-    )
+    base, noise = job.work[0], job.first_noise.get(probe.placement.batch)
 
     def training_seconds(placement: Placement) -> Estimate:
-        growth = (1.0 + placement.batch / scale) / (1.0 + base.batch / scale)
-        samples = spread_around(base.samples * growth, SHAPE_SPREAD if placement.batch != base.batch else STEP_SPREAD)
-        return samples.scaled(1.0 / placement.batch).times(steps.step(placement))
+        growth = universal_growth(
+            base.batch, placement.batch, job.work[-1].batch, noise, [other.noise for other in others]
+        )
+        return growth.scaled(base.samples / placement.batch).times(steps.step(placement))
 
     return training_seconds
 
 
-def _probe(job: RecordedJob, profiler: _Profiler, smallest: float, pieces: bool) -> Probe:
+def _probe(job: RecordedJob, profiler: _Profiler, smallest: float, mode: Mode) -> Probe:
     """The one probe: on the fewest, cheapest devices, at the largest batch that they hold in one piece.
 
-    Where the probe runs pieces, half of its steps cut the batch into pieces of the smallest micro-batch.
+    Where the probe runs pieces, some of its steps cut the batch into pieces of the smallest micro-batch. On two nodes
+    each of them does that by itself, and then they run their smallest batch together.
     """
     whole = [one for one in job.recorded if one.placement.micro_batches == 1] or list(job.recorded)
     where = min(whole, key=lambda one: (one.placement.devices, one.usd_per_hour, one.placement.instance)).placement
     here = [one for one in whole if (one.placement.instance, one.placement.nodes) == (where.instance, where.nodes)]
     ordered = sorted(here, key=lambda one: one.placement.batch)
-    if not pieces:
+    if mode is Mode.SCALE_ONLY:
         return Probe(ordered[0].placement, profiler.step_seconds(ordered[0].placement))
+    probe = _in_pieces(job, profiler, smallest, ordered)
+    return _together(job, profiler, probe) if mode is Mode.UNIVERSAL else probe
+
+
+def _in_pieces(job: RecordedJob, profiler: _Profiler, smallest: float, ordered: Sequence[Recorded]) -> Probe:
+    """The largest batch, whole and in pieces."""
     probed = ordered[-1].placement
     known = job.pieces.get(probed.family) or tuple((one.placement.micro_batch, one.step_seconds) for one in ordered)
     samples = max(smallest, known[0][0])
@@ -168,20 +184,32 @@ def _probe(job: RecordedJob, profiler: _Profiler, smallest: float, pieces: bool)
     return Probe(probed, profiler.step_seconds(probed), samples, profiler.piece_seconds(seconds))
 
 
+def _together(job: RecordedJob, profiler: _Profiler, probe: Probe) -> Probe:
+    """The probe with what its two nodes, or the fewest that there are, showed together."""
+    type_ = probe.placement.instance
+    several = [one.placement for one in job.recorded if one.placement.instance == type_ and one.placement.nodes > 1]
+    if probe.placement.devices > 1 or not several:
+        return probe
+    smallest = min(several, key=lambda one: (one.nodes, one.batch))
+    return replace(probe, together=smallest, together_seconds=profiler.step_seconds(smallest))
+
+
 @dataclass(frozen=True)
-class _FittedJob:
+class LearntJob:
     """What was learnt of a job when it was profiled everywhere: its stored model, lent to other jobs."""
 
     laws: Mapping[str, StepLaw]
     noise: OtherNoise
 
 
-def _learn(job: RecordedJob, profiler: _Profiler) -> _FittedJob:
+def learn_job(job: RecordedJob, seed: int = 0) -> LearntJob:
+    """What a job leaves to others once it was profiled everywhere."""
+    profiler = _Profiler(job, seed)
     laws = {family: _law(rows, profiler) for family, rows in job.families.items()}
     base, largest = job.work[0].batch, job.work[-1].batch
     model = fit_form(Form.NOISE_SCALE, job.work) if len(job.work) > 1 else None
     scale = min(_scale(model), FLAT * largest)
-    return _FittedJob(laws, OtherNoise(scale, base, job.first_noise.get(base)))
+    return LearntJob(laws, OtherNoise(scale, base, job.first_noise.get(base)))
 
 
 def _law(rows: Iterable[Recorded], profiler: _Profiler) -> StepLaw:

@@ -28,7 +28,8 @@ SCAVENGER = {Mode.FULL: "0.5â€“3.5 %", Mode.PARTIAL: "4 %", Mode.UNIVERSAL: "4â€
 _SEEN = {
     Mode.FULL: "full: every deployment profiled, samples at every second batch size",
     Mode.PARTIAL: "partial: six deployments of each type profiled, samples at two batch sizes",
-    Mode.UNIVERSAL: "universal: one probe, its batch whole and in pieces; shapes from the other jobs",
+    Mode.UNIVERSAL: "universal: one probe on two nodes, its batch whole, in pieces, together; shapes from the other jobs",
+    Mode.ONE_DEVICE: "universal_one_device: one probe on one device, its batch whole and in pieces; the same",
     Mode.SCALE_ONLY: "universal_scale_only: one probe, a single step time; shapes from the other jobs",
 }
 

@@ -79,7 +79,8 @@ def all_presets() -> dict[str, Callable[[], Preset]]:
     """Every figure of every paper, in their order; all are made of contests and import this module."""
     from mlcd_bench.fc2_figures import FC2
     from mlcd_bench.mlcd_figures import MLCD
+    from mlcd_bench.scavenger_curves import SCAVENGER_FIGURES
     from mlcd_bench.scavenger_figures import SCAVENGER
     from mlcd_bench.smlt import SMLT
 
-    return {**MLCD, **FC2, **SCAVENGER, **SMLT}
+    return {**MLCD, **FC2, **SCAVENGER_FIGURES, **SCAVENGER, **SMLT}
