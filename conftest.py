@@ -46,6 +46,14 @@ def _shares_a_set_up(item: pytest.Item) -> bool:
     return any(found.scope in ("module", "class", "package") for defs in known for found in defs)
 
 
+@pytest.fixture(autouse=True)
+def own_worker_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test trains in this process is counted in a session of its own."""
+    from mlcd.worker import session
+
+    monkeypatch.setattr(session, "_session", None)
+
+
 @pytest.fixture(scope="session")
 def shared_traces() -> Path:
     """The folder of recorded deployments beside the checkout; tests that need it are skipped without it."""

@@ -58,7 +58,7 @@ def test_the_trainer_saves_and_stops_when_the_work_is_done(inside: Inside, tmp_p
 def test_a_trainer_that_does_not_save_by_itself_saves_when_mlcd_says_so(
     inside: Inside, tmp_path: Path, callback: Any, strategy: str, saves: bool
 ) -> None:
-    inside(MLCD_SAVE_SECONDS=0.001)
+    inside(MLCD_SAVE_SECONDS=1e-9)
     args, state, control = trainer(tmp_path, step=0)
     args.save_strategy = strategy
     callback.on_train_begin(args, state, control)

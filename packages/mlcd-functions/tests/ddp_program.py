@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
 import mlcd
-from numpy_program import note_done
+from numpy_program import hold, note_done
 
 STEPS, PAUSE = int(os.environ["STEPS"]), float(os.environ["PAUSE"])
 RANK = int(os.environ["RANK"])
@@ -29,6 +29,7 @@ def main() -> None:
     trained, data = DistributedDataParallel(model), TensorDataset(torch.randn(4096, 8))
     loader = DataLoader(data, batch_size=4, sampler=mlcd.ElasticSampler(data, batch_size=8))
     for (inputs,) in mlcd.steps(loader):
+        hold(STEPS - step)
         trained(inputs).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -18,6 +18,7 @@ SAMPLES, FEATURES, BATCH, RATE = 256, 8, 32, 0.05
 STEPS = int(os.environ.get("STEPS", "40"))
 PAUSE = float(os.environ.get("PAUSE", "0"))
 DONE = os.environ.get("DONE", "")  # a folder to write down which steps were done
+HOLD = bool(os.environ.get("HOLD"))  # before the last step, until there is a file `end` in that folder
 KEEP = bool(os.environ.get("KEEP"))  # the newest iteration, so that a loss throws nobody back
 SAVE = int(os.environ.get("SAVE", "5"))  # after so many steps
 GROWS_AT = int(os.environ.get("GROWS_AT", "0"))  # the step from which on there is more to exchange
@@ -35,6 +36,12 @@ def note_done(rank: int, step: int) -> None:
         handle = os.open(f"{DONE}/rank-{rank}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(handle, f"{step} {time.time():.3f}\n".encode())
         os.close(handle)
+
+
+def hold(steps_left: int) -> None:
+    """Wait before the last step until a test has done all that it does to a program at work, however long that takes."""
+    while HOLD and steps_left == 1 and not os.path.exists(f"{DONE}/end"):
+        time.sleep(0.05)
 
 
 def main() -> None:
@@ -55,6 +62,7 @@ def main() -> None:
         print(f"rank {rank} begins at step {step}", flush=True)
         stop = False
         while step < STEPS and not stop:
+            hold(STEPS - step)
             share = [index for index, _ in zip(sampler, range(BATCH // ranks), strict=False)]
             errors = inputs[share] @ weights - targets[share]
             sums = np.concatenate([inputs[share].T @ errors, [np.sum(errors**2)], [float(mlcd.stopping())]])

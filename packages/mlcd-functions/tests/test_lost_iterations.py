@@ -68,11 +68,12 @@ def folder_of(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_lost_function_throws_no_rank_back_by_more_than_one_iteration(fields: Any, tmp_path: Path, seed: int) -> None:
     field, folder, chance = fields(straggler_seconds=60.0), folder_of(tmp_path), random.Random(seed)
-    task = training(field, tmp_path, STEPS="80", PAUSE="0.05", KEEP="1", SAVE="1000", DONE=str(folder))
+    task = training(field, tmp_path, STEPS="80", PAUSE="0.05", KEEP="1", SAVE="1000", DONE=str(folder), HOLD="1")
     handle = field.launch(task, nodes=2)
     losses = (15, 40)
     for steps in losses:
         kill_after(field, handle, folder, steps, chance)
+    (folder / "end").touch()
     status, state = field.wait(handle), field.state(handle)
     assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
     assert state.losses == len(losses), state.notes
@@ -90,9 +91,10 @@ def test_a_lost_function_throws_no_rank_back_by_more_than_one_iteration(fields: 
 
 def test_without_what_is_kept_a_loss_costs_everything_since_the_checkpoint(fields: Any, tmp_path: Path) -> None:
     field, folder = fields(straggler_seconds=60.0), folder_of(tmp_path)
-    task = training(field, tmp_path, STEPS="30", PAUSE="0.05", SAVE="1000", DONE=str(folder))
+    task = training(field, tmp_path, STEPS="30", PAUSE="0.05", SAVE="1000", DONE=str(folder), HOLD="1")
     handle = field.launch(task, nodes=2)
     kill_after(field, handle, folder, 15, random.Random(1))
+    (folder / "end").touch()
     status = field.wait(handle)
     assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
     assert min(len(again(folder, rank)) for rank in range(2)) >= 15
@@ -110,13 +112,14 @@ def test_functions_whose_time_is_up_do_nothing_twice(fields: Any, tmp_path: Path
 def test_a_lost_function_throws_a_ddp_program_back_by_one_interval_at_the_most(fields: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     field, folder = fields(straggler_seconds=60.0), folder_of(tmp_path)
-    task = replace(ddp(field, tmp_path, STEPS="260", PAUSE="0.1", DONE=str(folder)), loss_seconds=900.0)
+    task = replace(ddp(field, tmp_path, STEPS="260", PAUSE="0.1", DONE=str(folder), HOLD="1"), loss_seconds=900.0)
     handle = field.launch(task, nodes=2)
     field.wait(handle, lambda _: len(saves(task)) >= 2)
     every = saving(task)[0]
     time.sleep(0.7 * every)
     killed_at = time.time()
     kill_after(field, handle, folder, 1, random.Random(3))
+    (folder / "end").touch()
     status = field.wait(handle)
     assert status.state is TaskState.SUCCEEDED, (status, log_of(task), log_of(task, 1))
     assert status.progress.saving is not None
