@@ -46,6 +46,12 @@ def test_a_strategy_is_described(name: str) -> None:
     assert f"`{name}`" in page("job-file.md").partition("### Strategies")[2].partition("\n## ")[0]
 
 
+@pytest.mark.parametrize("name", registry.names("platforms"))
+def test_a_platform_is_described(name: str) -> None:
+    listed = (DOCS / "how-to" / "other-frameworks.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    assert f"\n| `{name}` |" in listed
+
+
 def test_every_variable_that_a_program_is_given_is_described() -> None:
     sources = [*(ROOT / "src/mlcd/platforms").glob("*.py"), ROOT / "src/mlcd/worker/environment.py"]
     given = {name for file in sources for name in re.findall(r'"((?:MLCD|SKYPILOT|PET)_\w+)"', file.read_text())}
