@@ -35,7 +35,9 @@ def load(group: str, name: str) -> Any:
     if name != TOGETHER and name in _points(group):
         return _imported(group, _points(group)[name])
     refuse_missing(group, name)
-    raise NotFoundError(f"No {KINDS.get(group, group)} is called '{name}'.", did_you_mean(name, names(group)))
+    meant = cloud_name(name) if group == "clouds" else name
+    hint = f"Did you mean '{meant}'?" if meant != name else did_you_mean(name, names(group))
+    raise NotFoundError(f"No {KINDS.get(group, group)} is called '{name}'.", hint)
 
 
 def loadable(group: str) -> dict[str, Any]:

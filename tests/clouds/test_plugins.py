@@ -14,7 +14,7 @@ from mlcd import registry
 from mlcd.clouds.accounts import check_cloud, is_cloud, plugin_of
 from mlcd.clouds.base import Cloud, CloudPlugin
 from mlcd.core.view import Finding
-from mlcd.errors import CloudError, MissingExtraError, UserError
+from mlcd.errors import CloudError, MissingExtraError, NotFoundError, UserError
 from mlcd.settings import Settings, cloud_sections, read_settings
 
 LIGHT = ("boto3", "ray", "sky", "asyncssh", "sqlalchemy", "numpy", "pydantic")
@@ -99,6 +99,9 @@ def test_a_cloud_goes_by_its_other_names_too() -> None:
     assert registry.cloud_name("aws") == "ec2"
     assert [registry.cloud_name(name) for name in ("ec2", "gcp")] == ["ec2", "gcp"]
     assert [is_cloud(name) for name in ("aws", "replay", "gcp", "together")] == [True, True, False, False]
+    with pytest.raises(NotFoundError) as caught:
+        registry.load("clouds", "aws")
+    assert caught.value.hint == "Did you mean 'ec2'?"
 
 
 def test_a_plug_in_that_cannot_be_imported_is_named_and_spoils_no_other(
