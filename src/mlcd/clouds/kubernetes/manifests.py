@@ -134,5 +134,5 @@ def _holder(wanted: BucketFile) -> str:
         lease_seconds=math.ceil(wanted.lease_seconds),
         grace_seconds=math.ceil(wanted.grace_seconds),
         leaving=LEAVING,
-        taken=NodeEnd.TAKEN,
+        taken=NodeEnd.TAKEN.value,
     )

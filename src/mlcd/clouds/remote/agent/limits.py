@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
-from enum import StrEnum
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ FULL_SECONDS = 5.0  # and stays so: what a program computes from then on could n
 NOTICE_GRACE_SECONDS = 90.0
 
 
-class NodeEnd(StrEnum):
+class NodeEnd(str, Enum):  # noqa: UP042  # Python 3.9
     """Why a node's program is over, as state.json has it."""
 
     EXIT = "exit"  # by itself
