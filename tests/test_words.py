@@ -1,4 +1,4 @@
-"""One idea, one word: names and messages use none of the words that were retired. ARCHITECTURE.md has the glossary."""
+"""One idea, one word: names, messages, pages and docs use none of the words that were retired. ARCHITECTURE.md has the glossary."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ RETIRED_PHRASES = {
 def test_no_module_and_no_class_is_called_by_a_retired_word() -> None:
     found = [
         f"{file.relative_to(ROOT)}: {name}: say '{RETIRED[word]}'"
-        for file in sources()
+        for file in (*sources(), *other_python())
         for name in (*file.relative_to(ROOT).with_suffix("").parts, *class_names(file))
         for word in words_of(name)
         if word in RETIRED
@@ -85,6 +85,12 @@ def sources() -> list[Path]:
     return [file for folder in folders for file in sorted(folder.rglob("*.py"))]
 
 
+def other_python() -> list[Path]:
+    """Benchmarks, examples and tests, whose names people read as well."""
+    folders = [ROOT / "benchmarks", ROOT / "examples", ROOT / "tests", *sorted((ROOT / "packages").glob("*/tests"))]
+    return [file for folder in folders for file in sorted(folder.rglob("*.py"))]
+
+
 def class_names(file: Path) -> list[str]:
     return [node.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ClassDef)]
 
@@ -103,7 +109,10 @@ def sentences() -> Iterator[tuple[str, str]]:
 
 
 def lines_of_pages() -> Iterator[tuple[str, str]]:
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md"]
-    for page in [*pages, *sorted((ROOT / "docs").rglob("*.md"))]:
+    """Pages of the documentation, and those in the browser with their scripts."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", ROOT / "SECURITY.md"]
+    browser = ROOT / "src" / "mlcd" / "web" / "pages"
+    below = ((ROOT / "docs", "*.md"), (ROOT / "benchmarks", "*.md"), (browser, "*.html"), (browser, "*.js"))
+    for page in [*pages, *(page for folder, kind in below for page in sorted(folder.rglob(kind)))]:
         for number, line in enumerate(page.read_text().splitlines(), 1):
             yield f"{page.relative_to(ROOT)}:{number}", line

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 
-from telling import draw, tabulate
+from figures import draw, tabulate
 
 from mlcd.api import Client
 from mlcd.core.machines import Deployment

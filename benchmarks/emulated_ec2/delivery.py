@@ -97,7 +97,7 @@ def machines(state: State, folder: Path, instance_type: str, count: int) -> Iter
 
 
 def node(rank: int, one: dict[str, Any], folder: Path) -> RemoteNode:
-    """A host as a courier sees it, once it answers."""
+    """A host as a task runner sees it, once it answers."""
     address = one["PrivateIpAddress"]
     machine = Machine(one["InstanceId"], address, address, time.time())
     reach = SshReach(address, "ubuntu", folder / "key", folder / "known" / machine.id, "/home/ubuntu/mlcd")

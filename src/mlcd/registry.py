@@ -5,6 +5,7 @@ Several clouds are named with a plus, as in `local+functions`; the plug-in `toge
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,20 @@ def load(group: str, name: str) -> Any:
     if group == "clouds" and "+" in name:
         return _load_together([part.strip() for part in name.split("+")])
     if name != TOGETHER and name in _points(group):
-        return _points(group)[name].load()
+        return _imported(group, _points(group)[name])
     refuse_missing(group, name)
-    raise NotFoundError(f"No {KINDS.get(group, group)} is called '{name}'.", did_you_mean(name, names(group)))
+    meant = cloud_name(name) if group == "clouds" else name
+    hint = f"Did you mean '{meant}'?" if meant != name else did_you_mean(name, names(group))
+    raise NotFoundError(f"No {KINDS.get(group, group)} is called '{name}'.", hint)
+
+
+def loadable(group: str) -> dict[str, Any]:
+    """All plug-ins of a group that can be imported, by name: a broken one spoils no other."""
+    found = {}
+    for name in names(group):
+        with suppress(MissingExtraError):
+            found[name] = load(group, name)
+    return found
 
 
 def refuse_missing(group: str, name: str) -> None:
@@ -55,11 +67,21 @@ def not_installed(what: str, extra: str) -> MissingExtraError:
 
 def cloud_name(name: str) -> str:
     """The registered name of a cloud that goes by other names, too: SkyPilot's `aws` is `ec2`; else the name itself."""
-    registered = names("clouds")
-    if name in registered:
+    if name in names("clouds"):
         return name
-    aliases = {alias: each for each in registered for alias in getattr(load("clouds", each), "aliases", ())}
+    plugins = loadable("clouds")
+    aliases = {alias: each for each, plugin in plugins.items() for alias in getattr(plugin, "aliases", ())}
     return aliases.get(name, name)
+
+
+def _imported(group: str, point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except (ImportError, AttributeError) as error:  # AttributeError: the module has no such name
+        raise MissingExtraError(
+            f"The {KINDS.get(group, group)} '{point.name}' cannot be imported: {error}.",
+            f"Install the package {point.dist.name if point.dist else point.module} again, or remove it.",
+        ) from error
 
 
 def _load_together(parts: list[str]) -> Any:

@@ -170,7 +170,7 @@ _TOP = {"store", "cloud", NotifySettings.section, PredictSettings.section}
 
 def cloud_sections() -> dict[str, type[Section]]:
     """The sections of all registered clouds that have settings, by the cloud's name."""
-    kinds = {name: cloud_section(name) for name in registry.names("clouds")}
+    kinds = {name: getattr(plugin, "settings", None) for name, plugin in registry.loadable("clouds").items()}
     return {name: kind for name, kind in kinds.items() if kind is not None}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ from mlcd import registry
 from mlcd.clouds.accounts import check_cloud, is_cloud, plugin_of
 from mlcd.clouds.base import Cloud, CloudPlugin
 from mlcd.core.view import Finding
-from mlcd.errors import CloudError, MissingExtraError, UserError
-from mlcd.settings import Settings, read_settings
+from mlcd.errors import CloudError, MissingExtraError, NotFoundError, UserError
+from mlcd.settings import Settings, cloud_sections, read_settings
 
 LIGHT = ("boto3", "ray", "sky", "asyncssh", "sqlalchemy", "numpy", "pydantic")
 
@@ -98,6 +99,29 @@ def test_a_cloud_goes_by_its_other_names_too() -> None:
     assert registry.cloud_name("aws") == "ec2"
     assert [registry.cloud_name(name) for name in ("ec2", "gcp")] == ["ec2", "gcp"]
     assert [is_cloud(name) for name in ("aws", "replay", "gcp", "together")] == [True, True, False, False]
+    with pytest.raises(NotFoundError) as caught:
+        registry.load("clouds", "aws")
+    assert caught.value.hint == "Did you mean 'ec2'?"
+
+
+def test_a_plug_in_that_cannot_be_imported_is_named_and_spoils_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = {
+        "shed": EntryPoint("shed", "no_such_module:plugin", "mlcd.clouds"),
+        "barn": EntryPoint("barn", "mlcd.registry:no_such_name", "mlcd.clouds"),
+    }
+    points = {**registry._points("clouds"), **broken}
+    monkeypatch.setattr(registry, "_points", lambda group: points)
+    for name, module in (("shed", "no_such_module"), ("barn", "mlcd.registry")):
+        with pytest.raises(MissingExtraError) as caught:
+            check_cloud(Settings(home=tmp_path), name)
+        assert caught.value.message.startswith(f"The cloud '{name}' cannot be imported: ")
+        assert module in caught.value.message
+        assert caught.value.hint == f"Install the package {module} again, or remove it."
+    assert registry.cloud_name("aws") == "ec2"
+    assert registry.loadable("clouds").keys() == registry._points("clouds").keys() - {*broken, registry.TOGETHER}
+    assert {"ec2", "local"} <= cloud_sections().keys()
 
 
 def test_a_plain_function_is_a_plugin_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,12 @@ def made(code: str) -> str:
     return subprocess.run(run, cwd=DOCS, capture_output=True, text=True, check=True).stdout
 
 
+def ours(group: str) -> list[str]:
+    """The plug-ins of this repository: packages of others may be installed beside it."""
+    found = registry.loadable(group)
+    return [name for name, plugin in found.items() if plugin.__module__.partition(".")[0] in ("mlcd", "mlcd_bench")]
+
+
 def test_the_command_reference_is_what_the_commands_say() -> None:
     now = made("import make_reference as m; print(m.make_page(), end='')")
     assert page("commands.md") == now, "run: python docs/make_reference.py"
@@ -41,9 +47,15 @@ def test_the_settings_reference_is_what_the_sections_say() -> None:
     assert page("settings.md") == now, "run: python docs/make_reference.py"
 
 
-@pytest.mark.parametrize("name", registry.names("searchers"))
+@pytest.mark.parametrize("name", ours("searchers"))
 def test_a_strategy_is_described(name: str) -> None:
     assert f"`{name}`" in page("job-file.md").partition("### Strategies")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("name", ours("platforms"))
+def test_a_platform_is_described(name: str) -> None:
+    listed = (DOCS / "how-to" / "other-frameworks.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    assert f"\n| `{name}` |" in listed
 
 
 def test_every_variable_that_a_program_is_given_is_described() -> None:

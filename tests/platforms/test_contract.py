@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from mlcd import registry
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Task
 from mlcd.platforms.base import Node, Process
@@ -40,6 +41,12 @@ class TestSpark(PlatformContract):
 
 class TestTensorFlow(PlatformContract):
     platform = TensorFlowPlatform
+
+
+def test_every_platform_of_ours_is_among_them() -> None:
+    tried = {kind.platform for kind in PlatformContract.__subclasses__() if hasattr(kind, "platform")}
+    found = [registry.load("platforms", name) for name in registry.names("platforms")]
+    assert [kind for kind in found if kind.__module__.startswith("mlcd.") and kind not in tried] == []
 
 
 class EveryoneIsFirst(CommandPlatform):

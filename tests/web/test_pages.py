@@ -18,6 +18,7 @@ from mlcd.core.run import JobState
 from mlcd.reporting.html import tag
 from mlcd.reporting.training_estimates import prices_by_type
 from mlcd.web.app import create_app
+from mlcd.web.pages import rendering
 from mlcd.web.pages.assets import VERSION
 from mlcd.web.pages.examples import example, examples, read_keys
 from mlcd.web.pages.job_keys import form_keys
@@ -28,6 +29,8 @@ from stories import planned, served
 from web.people import ADMIN, PASSWORD, Person, hire, open_test_site, set_up
 
 PAGE = {"Accept": "text/html"}
+HEAD = Path(rendering.__file__).with_name("templates") / "base.html"
+LINKED = re.findall(r'\("(/\w+)", "\w+"\)', HEAD.read_text())
 
 
 def test_a_job_s_line_has_its_whole_message_and_where_it_trains() -> None:
@@ -63,6 +66,10 @@ def admin(site: Site) -> Person:
     return set_up(site)
 
 
+def test_the_head_of_each_page_links_to_the_others() -> None:
+    assert {"/jobs", "/offers", "/team"} <= set(LINKED)
+
+
 def test_whoever_has_not_signed_in_is_sent_to_where_one_does(site: Site, admin: Person) -> None:
     answer = Person(site).http.get("/offers", headers=PAGE, follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (303, "/login?next=/offers")
@@ -76,7 +83,7 @@ def test_without_any_account_one_is_sent_to_make_the_first(tmp_path: Path) -> No
     assert answer.headers["location"] == "/setup"
 
 
-@pytest.mark.parametrize("path", ["/jobs", "/new", "/models", "/offers", "/history", "/team"])
+@pytest.mark.parametrize("path", ["/new", *LINKED])
 def test_every_page_is_whole_and_runs_nothing_but_our_own_files(site: Site, admin: Person, path: str) -> None:
     answer = admin.http.get(path, headers=PAGE)
     assert answer.status_code == 200

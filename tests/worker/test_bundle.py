@@ -1,4 +1,3 @@
-import ast
 import io
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import pytest
 import mlcd.worker
 from mlcd.worker import write_bundle
 from mlcd_functions.package import handler_package
+from older_python import too_young
 from worker.programs import finish, start
 
 SOURCES = sorted(Path(mlcd.worker.__file__).parent.rglob("*.py"))
@@ -18,7 +18,20 @@ BARE = str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}") 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 def test_the_worker_is_written_in_the_python_of_older_environments(source: Path) -> None:
-    ast.parse(source.read_text(), feature_version=(3, 9))
+    assert too_young(source) == []
+
+
+def test_what_is_younger_than_the_oldest_python_is_found(tmp_path: Path) -> None:
+    source = tmp_path / "young.py"
+    source.write_text("import enum\nfrom itertools import pairwise\nenum.StrEnum\nzip([], [], strict=True)\n")
+    assert [each.partition(": ")[2] for each in too_young(source)] == [
+        "itertools.pairwise",
+        "enum.StrEnum",
+        "zip(strict=…)",
+    ]
+    source.write_text("match 1:\n    case 1: pass\n")
+    with pytest.raises(SyntaxError):
+        too_young(source)
 
 
 def test_every_module_is_in_the_package_of_functions() -> None:

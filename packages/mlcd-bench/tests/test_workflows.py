@@ -75,7 +75,7 @@ def test_a_deployment_that_cannot_keep_the_deadline_any_more_is_left_and_the_try
     assert left.searched
     assert left.episode.ended_on == one(FAST, 1).key
     assert not left.episode.broken
-    assert left.episode.search_usd > kept.episode.search_usd  # the try in vain, and both probes
+    assert left.episode.search_usd > kept.episode.search_usd  # the try that came to nothing, and both probes
 
 
 def test_who_looks_once_keeps_what_was_found() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 from cli.fake_client import Command
-from mlcd_emulate.command import _environment
+from mlcd_emulate.api.faults import ApiFaults
+from mlcd_emulate.command import _environment, fault
 from mlcd_emulate.emulation import State
+from mlcd_emulate.fault_injection import FaultInjector
 
 STATE = State("lab", 1, "http://10.72.0.1:4566", "10.72.0.0/16", "us-east-1", "AKIA", "s", "k", 20.0, 34)
 
@@ -33,6 +37,14 @@ def test_the_exports_name_the_python_with_the_packages_unless_another_one_is_set
 
 def test_a_fault_needs_an_emulation(mlcd: Command, tmp_path: Path) -> None:
     assert mlcd("emulate", "fault", "slow", "10.72.0.4", "--dir", str(tmp_path)).code == 102
+
+
+def test_every_fault_is_in_the_help_and_on_the_page() -> None:
+    kinds = FaultInjector(None, ApiFaults()).kinds  # without hosts
+    declared = get_type_hints(fault, include_extras=True)["kind"].__metadata__[0]
+    assert re.split(r", | or |\.$", declared.help)[:-1] == kinds
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "emulated-ec2.md").read_text()
+    assert re.findall(r"^\| `([\w-]+)` \|", page.partition("| fault |")[2].partition("\n\n")[0], re.MULTILINE) == kinds
 
 
 def test_a_bad_name_is_refused(mlcd: Command, tmp_path: Path) -> None:

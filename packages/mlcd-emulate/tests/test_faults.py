@@ -51,7 +51,7 @@ def test_poweroff_ends_the_instance_with_a_reason(ec2: EmulatedEc2) -> None:
     wait_for(lambda: not ec2.hosts(), "the host to go")
 
 
-def test_a_cut_host_is_out_of_reach_until_the_cut_is_mended(ec2: EmulatedEc2) -> None:
+def test_a_cut_host_is_out_of_reach_until_the_cut_is_fixed(ec2: EmulatedEc2) -> None:
     one, two = ec2.launch(2)
     ec2.fault("cut", one)
     assert not _pings(ec2, two, one)

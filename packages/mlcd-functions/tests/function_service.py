@@ -82,5 +82,5 @@ def wait_until(condition: Callable[[], bool]) -> None:
     """Poll until it is so."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "it did not come in time"
         time.sleep(0.02)

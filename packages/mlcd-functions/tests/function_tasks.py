@@ -72,7 +72,7 @@ class Field:
         """The first status that fits."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition(status := self.cloud.status(handle)):
-            assert time.monotonic() < deadline, f"waited in vain: {status}\n{self.state(handle)}"
+            assert time.monotonic() < deadline, f"it did not come in time: {status}\n{self.state(handle)}"
             assert not status.state.ended, f"it has ended: {status}"
             time.sleep(0.05)
         return status

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -83,12 +82,9 @@ def likely_platform(run: str, workdir: str) -> str:
 @cache
 def _platforms() -> dict[str, Any]:
     """All platforms in the order in which they are considered; a plug-in that cannot be imported is left out."""
-    outside = [name for name in registry.names("platforms") if name not in _LAST]
-    found = {}
-    for name in (*outside, *_LAST):
-        with suppress(ImportError):
-            found[name] = registry.load("platforms", name)
-    return found
+    found = registry.loadable("platforms")
+    outside = [name for name in found if name not in _LAST]
+    return {name: found[name] for name in (*outside, *_LAST) if name in found}
 
 
 def _any_word(words: tuple[str, ...], pattern: str, texts: list[str]) -> bool:

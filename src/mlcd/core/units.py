@@ -27,11 +27,15 @@ def parse_duration(text: str | int | float) -> float:
     return seconds
 
 
+class NoTimeZoneError(ValueError):
+    """A clock time that could be meant anywhere."""
+
+
 def parse_moment(text: str) -> datetime:
     """The moment in an ISO clock time that names its zone, such as '2026-11-17T12:00+01:00'."""
     moment = datetime.fromisoformat(text.strip())
     if moment.tzinfo is None:
-        raise ValueError(f"'{text}' names no time zone; write for example '{text.strip()}+00:00'")
+        raise NoTimeZoneError(f"'{text}' names no time zone; write for example '{text.strip()}+00:00'")
     return moment
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mlcd.core.job import OnNan
+from mlcd.core.progress import MetricPoint
 from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.run import Attempt, AttemptEnd
 from mlcd.core.task import EndCause, TaskKind, TaskState, TaskStatus
@@ -27,24 +28,12 @@ def adopt_finished_probe(context: JobContext, record: JobRecord) -> None:
     before, task = context.store.attempts(context.job_id), finished_probe(context, record)
     if task is None or task.ended_at is None or (before and before[-1].started_at > task.intended_at):
         return
-    why = f"probe {task.number} did all the work"
     status = context.cloud.status(task.handle or "")
     progress = status.progress
-    done = max(carried_samples(context.folder), progress.samples)
     lost = nan_loss(progress, work_of(record.job).until)
     stops = lost is not None and record.job.on_nan is OnNan.STOP
-    attempt = Attempt(
-        task.id,
-        number=len(before) + 1,
-        deployment=task.deployment,
-        started_at=task.ended_at,
-        samples_before=done,
-        end=AttemptEnd.STOPPED if stops else AttemptEnd.FINISHED,
-        why=why,
-        cause=EndCause.NAN_LOSS if stops else EndCause.COMPLETED,
-        ended_at=task.ended_at,
-        nan_loss=lost.name if lost is not None else "",
-    )
+    done = max(carried_samples(context.folder), progress.samples)
+    attempt = _as_attempt(task, len(before) + 1, done, lost, stops)
     context.store.add_points(context.job_id, task.id, progress.points, progress.metrics)
     told = "" if lost is None else f"{lost.name} is {lost.value:g} at the end of the work"
     if stops and lost is not None:
@@ -58,7 +47,24 @@ def adopt_finished_probe(context: JobContext, record: JobRecord) -> None:
         context.add_event("warning", told)
     if stops:
         raise stopped_at_nan(record.id, context.folder, told, redact(status.log_tail, context.secrets))
-    context.add_event("attempt", f"Nothing is left to train: {why}", number=attempt.number)
+    context.add_event("attempt", f"Nothing is left to train: {attempt.why}", number=attempt.number)
+
+
+def _as_attempt(task: TaskRecord, number: int, samples: float, lost: MetricPoint | None, stops: bool) -> Attempt:
+    """It begins and ends when the probe has ended: the probe's time and cost are its own."""
+    ended_at = task.ended_at or 0.0
+    return Attempt(
+        task.id,
+        number,
+        task.deployment,
+        started_at=ended_at,
+        samples_before=samples,
+        end=AttemptEnd.STOPPED if stops else AttemptEnd.FINISHED,
+        why=f"probe {task.number} did all the work",
+        cause=EndCause.NAN_LOSS if stops else EndCause.COMPLETED,
+        ended_at=ended_at,
+        nan_loss=lost.name if lost is not None else "",
+    )
 
 
 def _work_is_done(context: JobContext, record: JobRecord, status: TaskStatus) -> bool:

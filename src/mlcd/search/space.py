@@ -8,7 +8,7 @@ from math import inf
 
 from mlcd.core.job import Job, Resources
 from mlcd.core.machines import Deployment, Offer
-from mlcd.errors import InvalidJobError, did_you_mean
+from mlcd.errors import InvalidJobError, nearest
 from mlcd.search.servers import (
     ServerChoices,
     fewest_workers,
@@ -192,10 +192,10 @@ def _key(emptied: _Emptied) -> str:
 
 def _hint(emptied: _Emptied) -> str:
     there = sorted({emptied.sieve.shows(offer) or "(none named)" for offer in emptied.before})
-    near = did_you_mean(emptied.sieve.words[0], there) if len(emptied.sieve.words) == 1 else ""
+    near = nearest(emptied.sieve.words[0], there) if len(emptied.sieve.words) == 1 else ""
     shown = ", ".join(there[:12]) + (f" and {len(there) - 12} more" if len(there) > 12 else "")
     listed = f"Without that demand there is: {shown}."
-    return f"{near} {listed}" if near.startswith("Did you mean") else listed
+    return f"Did you mean '{near}'? {listed}" if near else listed
 
 
 def _nothing_left_by_size(job: Job, allowed: tuple[Offer, ...]) -> InvalidJobError:

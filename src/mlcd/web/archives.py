@@ -116,7 +116,7 @@ def _place_of_zipped(info: zipfile.ZipInfo, into: Path) -> Path:
 
 
 def _untar(file: Path, into: Path, allowance: Allowance) -> bool:
-    """Unpack a tar in a process of its own, see untarring.py; False: it is none."""
+    """Unpack a tar in a process of its own, see untar.py; False: it is none."""
     if not _may_be_tar(file):
         return False
     places = {"file": str(file), "into": str(into)}

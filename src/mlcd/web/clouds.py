@@ -100,7 +100,7 @@ def is_barred(settings: Settings, serve: ServeSettings, name: str) -> bool:
 
 def runs_here(settings: Settings, name: str) -> bool:
     """Whether programs of this cloud run on this computer."""
-    if name not in registry.names("clouds"):
+    if name not in registry.loadable("clouds"):
         return False
     address = plugin_of(name).address
     return address is not None and _is_here(address(settings))

@@ -11,7 +11,6 @@ from typing import Any
 
 from mlcd.errors import NotFoundError, UserError
 
-DEFAULT_NAME = "default"
 CONTROL_PATH = "/_emulation"  # of the endpoint, for faults; no bucket can be called so
 CONTROL_HEADER = "X-Emulation-Key"
 _NAME = re.compile(r"[a-z][a-z0-9]{0,9}")  # a network link has 15 letters, five of which are ours

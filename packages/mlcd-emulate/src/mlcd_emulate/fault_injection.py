@@ -52,20 +52,16 @@ class FaultInjector:
 
     def __init__(self, reconciler: Reconciler, faults: ApiFaults) -> None:
         self._reconciler, self._faults = reconciler, faults
-        self._host_kinds: dict[str, Callable[[Machine, Fault], str]] = {
-            "kill": _kill,
-            "poweroff": _power_off,
-            "cut": _cut,
-            "slow": _slow,
-            "loss": _loss,
-            "fill-disk": _fill_disk,
-            "spot-notice": _spot_notice,
-        }
         self._api_kinds: dict[str, Callable[[Fault], str]] = {
             "no-capacity": self._no_capacity,
             "throttle": self._throttle,
             "deny": self._deny,
         }
+
+    @property
+    def kinds(self) -> list[str]:
+        """All faults, by name."""
+        return [*_HOST_KINDS, *self._api_kinds]
 
     def control(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer the command: inject a fault, or give the status."""
@@ -80,11 +76,10 @@ class FaultInjector:
         """Inject a fault; gives what was done, in words."""
         if fault.kind in self._api_kinds:
             return self._api_kinds[fault.kind](fault)
-        if fault.kind not in self._host_kinds:
-            known = {*self._api_kinds, *self._host_kinds}
-            raise UserError(f"There is no fault '{fault.kind}'.", did_you_mean(fault.kind, known))
+        if fault.kind not in _HOST_KINDS:
+            raise UserError(f"There is no fault '{fault.kind}'.", did_you_mean(fault.kind, self.kinds))
         machine = self._machine(fault.target)
-        done = self._host_kinds[fault.kind](machine, fault)
+        done = _HOST_KINDS[fault.kind](machine, fault)
         machine.faults.pop(fault.kind, None)
         if not fault.lifted:
             machine.faults[fault.kind] = fault.value or "on"
@@ -181,6 +176,17 @@ def _spot_notice(machine: Machine, fault: Fault) -> str:
     seconds = fault.number(NOTICE_S, 0.0, 86_400.0) if not fault.lifted else 0.0
     machine.reclaim_at = None if fault.lifted else time.time() + seconds
     return f"{machine.id} {'stays' if fault.lifted else f'is taken away in {seconds:g} s'}"
+
+
+_HOST_KINDS: dict[str, Callable[[Machine, Fault], str]] = {
+    "kill": _kill,
+    "poweroff": _power_off,
+    "cut": _cut,
+    "slow": _slow,
+    "loss": _loss,
+    "fill-disk": _fill_disk,
+    "spot-notice": _spot_notice,
+}
 
 
 def _host_status(machine: Machine) -> dict[str, Any]:

@@ -28,7 +28,6 @@ class Invocation:
     began_at: float | None = None  # by its first report: waiting for room or for the service is not billed
     running_at: float | None = None
     stepped_generation: int = -1  # the newest in which its program has made a step
-    started_generation: int = -1  # the newest in which its program was started
     exit_code: int | None = None
     asked: str = ""
     problem: str = ""

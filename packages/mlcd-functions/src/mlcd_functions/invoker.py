@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from mlcd.errors import MlcdError
-from mlcd_functions.lambdas import Answer, Lambdas
+from mlcd_functions.lambdas import Answer, Lambdas, is_unknown
 from mlcd_functions.messages import Event, to_bytes
 
 START_SECONDS = 60.0  # to wait for room where the account allows no more functions at once
@@ -48,7 +48,7 @@ class Invoker:
         try:
             return self._lambdas.invoke(self._name, payload, START_SECONDS)
         except MlcdError as error:
-            if "ResourceNotFoundException" not in error.message:
+            if not is_unknown(error):
                 raise
         with self._creating:
             self._create()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mlcd.errors import CloudError, MissingExtraError, NoCapacityError, UserError
+from mlcd.errors import CloudError, MissingExtraError, MlcdError, NoCapacityError, UserError
 from mlcd_functions.libraries import wheels_for
 from mlcd_functions.package import HANDLER, handler_package
 from mlcd_functions.service.starting import ServiceSettings, running_url, service_url
@@ -31,8 +31,22 @@ _CHECK_NAME = f"{PREFIX}check-memory"
 _LIMIT = re.compile(r"MemorySize.*less than or equal to (\d+)", re.DOTALL)
 _NO_ROLE = "arn:aws:iam::000000000000:role/none"  # the service on this computer asks for none
 _LONGEST_NAME = 64
+# Codes of Lambda's API.
+_THERE_ALREADY, _UNKNOWN, _NO_ROOM = (
+    "ResourceConflictException",
+    "ResourceNotFoundException",
+    "TooManyRequestsException",
+)
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 5.0
+
+
+class AwsRefusal(CloudError):
+    """What AWS refused, by the code that it gives."""
+
+    def __init__(self, code: str, said: str) -> None:
+        super().__init__(f"AWS says {code}: {said}")
+        self.code, self.said = code, said
 
 
 @dataclass(frozen=True)
@@ -84,10 +98,10 @@ class Lambdas:
         }
         try:
             self._call(lambda client: client.create_function(**asked))
-        except CloudError as error:
-            if (limit := _LIMIT.search(error.message)) is not None:
+        except AwsRefusal as error:
+            if (limit := _LIMIT.search(error.said)) is not None:
                 raise too_much_memory(memory_mb, int(limit[1])) from error
-            if "ResourceConflictException" not in error.message:
+            if error.code != _THERE_ALREADY:
                 raise
         self._call(lambda client: client.get_waiter("function_active_v2").wait(FunctionName=name))
 
@@ -111,7 +125,7 @@ class Lambdas:
         try:
             self._call(lambda client: client.delete_function(FunctionName=name))
         except CloudError as error:
-            if "ResourceNotFoundException" not in error.message and not self.here:
+            if not self.here and not is_unknown(error):
                 raise
 
     def ours(self) -> list[Listed]:
@@ -147,10 +161,10 @@ class Lambdas:
         }
         try:
             self._call(lambda client: client.create_function(**asked))
-        except CloudError as error:
-            if (limit := _LIMIT.search(error.message)) is not None:
+        except AwsRefusal as error:
+            if (limit := _LIMIT.search(error.said)) is not None:
                 return int(limit[1])
-            if "ResourceConflictException" not in error.message:
+            if error.code != _THERE_ALREADY:
                 raise
         self.delete(_CHECK_NAME)
         return _LARGEST_MB
@@ -211,6 +225,11 @@ class Lambdas:
             idle_seconds=settings.idle_seconds,
         )
         return service_url(self._root, wanted)
+
+
+def is_unknown(error: MlcdError) -> bool:
+    """Whether AWS knows no such function."""
+    return isinstance(error, AwsRefusal) and error.code == _UNKNOWN
 
 
 def function_name(task_id: str) -> str:
@@ -283,8 +302,9 @@ def translated() -> Iterator[None]:
             raise UserError(
                 f"AWS says {code}: {said}", "`mlcd check functions` says which permission is missing."
             ) from error
-        kind = NoCapacityError if code == "TooManyRequestsException" else CloudError
-        raise kind(f"AWS says {code}: {said}") from error
+        if code == _NO_ROOM:
+            raise NoCapacityError(f"AWS says {code}: {said}") from error
+        raise AwsRefusal(code, said) from error
     except ResponseParserError as error:
         raise _not_aws(str(error).strip().partition("\n")[0]) from error
     except KeyError as error:  # a page that is well-formed, or JSON, and still no answer of AWS

@@ -18,7 +18,7 @@ TICK_HERE_SECONDS = 0.5
 TICK_AWAY_SECONDS = 5.0  # at least: each report is a request that costs money
 REPORTS_SHARE = 0.05  # of a function's price, which its reports shall not cost more than
 LINGER_SECONDS = 30.0
-_SHORTEST_STINT = 0.5  # of the duration: the margin never takes more than the rest
+_LEAST_SHARE = 0.5  # of the duration: the margin never takes more than the rest
 _NOWHERE = "127.0.0.1"  # functions cannot reach each other
 _PORT = 29500
 
@@ -56,7 +56,7 @@ def event_for(
 
 def margin_seconds(settings: FunctionsSettings) -> float:
     """Before a function's time is up: when its program is asked to end."""
-    return min(settings.margin_seconds, _SHORTEST_STINT * settings.duration_seconds)
+    return min(settings.margin_seconds, _LEAST_SHARE * settings.duration_seconds)
 
 
 def tick_seconds(settings: FunctionsSettings, memory_mb: int) -> float:

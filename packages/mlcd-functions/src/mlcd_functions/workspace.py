@@ -122,7 +122,7 @@ class Workspace:
             objects.upload(file, f"outputs/{file.relative_to(self.outputs).as_posix()}")
 
     def environment(self) -> dict[str, str]:
-        """What the program gets of its surroundings, with the task's own variables."""
+        """What the program gets of its container, with the task's own variables."""
         return node_environment(
             {name: value for name, value in os.environ.items() if name not in _RUNTIME_ONLY},
             {**self.event.envs, **self.event.secrets},

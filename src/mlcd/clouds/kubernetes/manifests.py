@@ -10,7 +10,7 @@ from typing import Any
 
 from mlcd.clouds.kubernetes.pools import Pool
 from mlcd.clouds.kubernetes.tolerations import Toleration
-from mlcd.clouds.remote.agent.limits import LEAVING, TAKEN
+from mlcd.clouds.remote.agent.limits import LEAVING, NodeEnd
 
 MANAGED = {"app.kubernetes.io/managed-by": "mlcd"}
 TASK, JOB, WHAT = "mlcd.io/task", "mlcd.io/job", "mlcd.io/what"  # annotations: labels could not hold every id
@@ -134,5 +134,5 @@ def _holder(wanted: BucketFile) -> str:
         lease_seconds=math.ceil(wanted.lease_seconds),
         grace_seconds=math.ceil(wanted.grace_seconds),
         leaving=LEAVING,
-        taken=TAKEN,
+        taken=NodeEnd.TAKEN.value,
     )

@@ -16,10 +16,10 @@ LEASE_OVER = "its lease ran out: nobody had heard of it for too long"
 _DELETED = "it is being deleted"
 _ENDED = ("Succeeded", "Failed")
 _IMAGE = "Look at the settings kubernetes.image and kubernetes.python; the image needs bash, tar and Python."
-# A container that waits for one of these reasons waits in vain,
-_IN_VAIN = {"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
+# A container that waits for one of these reasons never starts,
+_HOPELESS = {"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
 # and so does one that gives such a cause; of others (a registry that is away) Kubernetes tries again.
-_IN_VAIN_CAUSE = re.compile(
+_HOPELESS_CAUSE = re.compile(
     r"not found|no such file|does not exist|denied|[Uu]nauthorized|authentication required|manifest unknown"
     r"|name unknown|invalid reference|no match for platform|runAsNonRoot|InvalidImageName"
 )
@@ -107,7 +107,7 @@ def hopeless(pods: Sequence[Pod], creating: Sequence[str]) -> MlcdError | None:
 def _never_starts(pod: Pod) -> MlcdError | None:
     if pod.over:
         return _ended_early(pod)
-    if pod.why in _IN_VAIN or (pod.phase == "Pending" and _waits_in_vain(pod)):
+    if pod.why in _HOPELESS or (pod.phase == "Pending" and _is_hopeless(pod)):
         return UserError(f"Pod {pod.name} cannot start: {pod.why}: {pod.message}", _IMAGE)
     return None
 
@@ -119,9 +119,9 @@ def _ended_early(pod: Pod) -> MlcdError:
     return CloudError(f"Pod {pod.name} ended before the program could start: {why}.")
 
 
-def _waits_in_vain(pod: Pod) -> bool:
+def _is_hopeless(pod: Pod) -> bool:
     scheduled = pod.started_at is not None  # what the scheduler says may change with the next node
-    return scheduled and bool(_IN_VAIN_CAUSE.search(pod.message))
+    return scheduled and bool(_HOPELESS_CAUSE.search(pod.message))
 
 
 def _told(status: Mapping[str, Any], *of_container: Mapping[str, Any]) -> Mapping[str, Any]:

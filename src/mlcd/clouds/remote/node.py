@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.received import agent_state, inside, refuse_no_room, regular_bytes
+from mlcd.clouds.remote.agent.limits import NodeEnd
 from mlcd.clouds.remote.archives import Archive
 from mlcd.clouds.remote.base import Machine, Reach, UnreachableError
 from mlcd.clouds.remote.lease import Lease
@@ -147,7 +148,7 @@ class RemoteNode:
         """Whether its program ended by itself, and well; one that only serves is ended with the others."""
         if not self.ended:
             return self.serves
-        return self.agent["why"] == "exit" and not any(self.agent["codes"])
+        return self.agent["why"] == NodeEnd.EXIT and not any(self.agent["codes"])
 
     @property
     def serves(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.remote.agent.limits import TAKEN
+from mlcd.clouds.remote.agent.limits import NodeEnd
 from mlcd.clouds.tasks.diagnosis import NO_ROOM, diagnose
 from mlcd.clouds.tasks.outcome import STOPPED, TIME_LIMIT, Outcome
 from mlcd.core.task import EndCause, TaskState
@@ -15,13 +15,13 @@ from mlcd.core.task import EndCause, TaskState
 HEARD_SECONDS = 2.5  # what a node said so long after another one had failed, it said after it
 
 _ENDS = {
-    "time limit": TIME_LIMIT,
-    "stopped": STOPPED,
-    "spot notice": Outcome(EndCause.SPOT_NOTICE, "spot notice"),
-    TAKEN: Outcome(EndCause.SPOT_NOTICE, "its machine was told to go"),
-    "lease": Outcome(EndCause.NODE_LOST, "its lease ran out: nobody had heard of it for too long"),
-    "disk full": Outcome(EndCause.DISK_FULL, NO_ROOM),
-    "gone": Outcome(EndCause.NODE_LOST, "mlcd's agent failed there"),
+    NodeEnd.TIME_LIMIT: TIME_LIMIT,
+    NodeEnd.STOPPED: STOPPED,
+    NodeEnd.SPOT_NOTICE: Outcome(EndCause.SPOT_NOTICE, "spot notice"),
+    NodeEnd.TAKEN: Outcome(EndCause.SPOT_NOTICE, "its machine was told to go"),
+    NodeEnd.LEASE: Outcome(EndCause.NODE_LOST, "its lease ran out: nobody had heard of it for too long"),
+    NodeEnd.DISK_FULL: Outcome(EndCause.DISK_FULL, NO_ROOM),
+    NodeEnd.GONE: Outcome(EndCause.NODE_LOST, "mlcd's agent failed there"),
 }
 
 
@@ -55,7 +55,7 @@ def is_leaving(agent: dict[str, Any]) -> bool:
 
 
 def _failed(agent: dict[str, Any]) -> bool:
-    return bool(agent.get("phase") == "ended" and agent["why"] in ("exit", "setup") and any(agent["codes"]))
+    return bool(agent.get("phase") == "ended" and agent["why"] in (NodeEnd.EXIT, NodeEnd.SETUP) and any(agent["codes"]))
 
 
 def _someone_may_be_lost(reports: NodeReports, failed: Sequence[int]) -> bool:
@@ -73,5 +73,5 @@ def _diagnosis(reports: NodeReports, rank: int) -> Outcome:
     code = next(code for code in agent["codes"] if code)
     if agent.get("disk_full"):  # then the log says nothing of it
         return Outcome(EndCause.DISK_FULL, f"{NO_ROOM} (node {rank})", code, rank)
-    what = "setup" if agent["why"] == "setup" else "the program"
+    what = "setup" if agent["why"] == NodeEnd.SETUP else "the program"
     return diagnose(code, rank, reports.logs[rank], what, bool(agent.get("out_of_memory")))

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from mlcd import registry
 from mlcd.core.job import Direction, NodeRange
-from mlcd.core.units import parse_duration, parse_moment
+from mlcd.core.units import NoTimeZoneError, parse_duration, parse_moment
 from mlcd.errors import did_you_mean
 
 T = TypeVar("T")
@@ -318,9 +318,9 @@ def _plain(value: Any) -> str | int | float:
 def _moment(value: str) -> datetime:
     try:
         return parse_moment(value)
+    except NoTimeZoneError:
+        raise
     except ValueError as error:
-        if "time zone" in str(error):
-            raise
         raise ValueError(f"{shown(value)} is not a clock time such as {_CLOCK_TIME}") from error
 
 

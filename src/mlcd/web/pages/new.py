@@ -98,7 +98,7 @@ def _taken(site: Site, chosen: Example, received: Received) -> Response:
 
 def _strategies() -> list[Strategy]:
     """Every strategy that is registered, the default first."""
-    found = [_strategy(name) for name in registry.names("searchers")]
+    found = [_strategy(name) for name in registry.loadable("searchers")]
     return sorted(found, key=lambda each: each.name != SearchSettings.strategy)
 
 

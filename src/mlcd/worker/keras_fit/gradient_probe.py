@@ -160,7 +160,7 @@ def _of_halves(seen: _Seen, samples: Any) -> Sequence[Any] | None:
     half = _half_gradient(seen, share)
     local = tf.zeros(())
     other = tf.zeros(())
-    for part, whole in zip(half, seen.gradients, strict=True):
+    for part, whole in zip(half, seen.gradients):  # noqa: B905  # Python 3.9
         if whole is not None:
             kept = tf.zeros(()) if part is None else part
             local += _squared([kept])
@@ -175,13 +175,14 @@ def _half_gradient(seen: _Seen, share: Any) -> list[Any]:
     scaled = seen.loss * tf.cast(seen.scale, seen.loss.dtype)
     flow = tf.gradients(scaled, seen.outputs)
     masked = [None if one is None else _every_other(_dense(one)) for one in flow]
-    known = [(output, one) for output, one in zip(seen.outputs, masked, strict=True) if one is not None]
+    pairs = zip(seen.outputs, masked)  # noqa: B905  # Python 3.9
+    known = [(output, one) for output, one in pairs if one is not None]
     half = tf.gradients([output for output, _ in known], seen.variables, grad_ys=[one for _, one in known])
     if not seen.penalties:
         return [None if one is None else _dense(one) for one in half]
     weight = tf.cast(share, scaled.dtype) * tf.cast(seen.scale, scaled.dtype)
     common = tf.gradients(tf.add_n(seen.penalties) * weight, seen.variables)
-    return [_sum(one, more) for one, more in zip(half, common, strict=True)]
+    return [_sum(one, more) for one, more in zip(half, common)]  # noqa: B905  # Python 3.9
 
 
 def _every_other(flow: Any) -> Any:

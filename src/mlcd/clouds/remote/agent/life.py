@@ -10,7 +10,7 @@ state.json, written at every change and as a sign of life in between:
      "progress": {"rank-0.jsonl": 567}, "checkpoints": ["000003-1200"], "snapshots": [], "outputs": {"model.pt": 4711}}
 
     serves       whether its processes do nothing but serve those of other nodes, and go on until they are ended
-    why          "exit", "setup", "stopped", "time limit", "lease", "spot notice", "taken", "disk full", "gone": why it ended
+    why          a NodeEnd, once it has ended
     codes        exit codes of the processes; of `setup`, where that failed
     log …        bytes written so far; what is committed; what is handed back, once it has ended
 """
@@ -29,7 +29,7 @@ from typing import Any
 
 from mlcd.clouds.checkpoints import Trained
 from mlcd.clouds.remote.agent.environment import agent_environment
-from mlcd.clouds.remote.agent.limits import Ended, Limits
+from mlcd.clouds.remote.agent.limits import Ended, Limits, NodeEnd
 from mlcd.clouds.remote.agent.meter import MachineMeter
 from mlcd.clouds.tasks.node import NodePrograms, end_nodes, follow
 from mlcd.clouds.tasks.programs import Program
@@ -38,6 +38,7 @@ from mlcd.worker.trees import files_inside
 
 TICK_SECONDS = 0.2
 BEAT_SECONDS = 0.8
+_FAILURES = (NodeEnd.EXIT, NodeEnd.SETUP, NodeEnd.DISK_FULL, NodeEnd.GONE)  # unless it was asked to end
 
 
 class Agent:
@@ -71,15 +72,15 @@ class Agent:
         except Exception:  # whatever it is, the program must be ended and the cause told
             traceback.print_exc()
             self._node.say(f"mlcd's agent could not go on: {traceback.format_exc(limit=1)}")
-            return Ended("gone")
-        return Ended("exit")
+            return Ended(NodeEnd.GONE)
+        return Ended(NodeEnd.EXIT)
 
     def _set_up(self) -> None:
         self._node.note_copy()
         if self._spec["setup"]:
             env = {**self._env, **self._spec["processes"][0]["env"]}
             self._node.start([Program(self._spec["setup"], env)])
-            self._follow("setup")
+            self._follow(NodeEnd.SETUP)
 
     def _wait_for_go(self) -> None:
         self._change(phase="ready")
@@ -93,7 +94,7 @@ class Agent:
         ]
         self._node.start(processes)
         self._change(phase="running", running_at=time.time(), serves=self._node.only_serve)
-        self._follow("exit")
+        self._follow(NodeEnd.EXIT)
 
     def _restore(self) -> None:
         """Put the newest checkpoint to where the program looks for it, and watch what it saves there."""
@@ -102,7 +103,7 @@ class Agent:
         # How much was trained by then is known at home, where all ranks report: here a snapshot is of a moment.
         self._node.watch(path, into, 2, Trained, self._spec["task"])
 
-    def _follow(self, what: str) -> None:
+    def _follow(self, what: NodeEnd) -> None:
         """Return when all processes have ended well; raise Ended when one has not, or must not go on."""
         if follow([self._node], self._tick) is not None:
             raise Ended(what)
@@ -114,7 +115,7 @@ class Agent:
 
     def _end(self, ended: Ended) -> None:
         """SIGTERM, the grace, SIGKILL; then keep what it made."""
-        failed = ended.why in ("exit", "setup", "disk full", "gone")
+        failed = ended.why in _FAILURES
         self._state["notice"] = self._limits.notice
         grace = self._spec["grace_seconds"] if failed else self._limits.grace(self._spec["grace_seconds"])
         ended_at = end_nodes([self._node], self._root, grace, failed, self._pause)

@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,30 @@ from typing import Any
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 NOTICE_SECONDS = 2.0
 LEAVING = "leaving"  # a file beside the lease, which whoever holds the machine makes when it has to go
-TAKEN = "taken"  # how a program ends then
 FULL_BYTES = 1 << 20  # a disk with less room than that is full
 FULL_SECONDS = 5.0  # and stays so: what a program computes from then on could not be saved
 # Of the two minutes that a notice leaves, the rest is for bringing the checkpoint home.
 NOTICE_GRACE_SECONDS = 90.0
 
 
-class Ended(Exception):
-    """The program is over, or must be; see life.py for the reasons."""
+class NodeEnd(str, Enum):  # noqa: UP042  # Python 3.9
+    """Why a node's program is over, as state.json has it."""
 
-    def __init__(self, why: str) -> None:
+    EXIT = "exit"  # by itself
+    SETUP = "setup"  # as EXIT, before it was started
+    STOPPED = "stopped"
+    TIME_LIMIT = "time limit"
+    LEASE = "lease"
+    SPOT_NOTICE = "spot notice"
+    TAKEN = "taken"  # whoever holds the machine has to go
+    DISK_FULL = "disk full"
+    GONE = "gone"  # the agent itself failed
+
+
+class Ended(Exception):
+    """The program is over, or must be."""
+
+    def __init__(self, why: NodeEnd) -> None:
         super().__init__(why)
         self.why = why
 
@@ -50,17 +64,17 @@ class Limits:
     def check(self) -> None:
         """Raise Ended where there is a reason to."""
         if self._stop.exists():
-            raise Ended("stopped")
+            raise Ended(NodeEnd.STOPPED)
         if self._until is not None and time.monotonic() > self._until:
-            raise Ended("time limit")
+            raise Ended(NodeEnd.TIME_LIMIT)
         if self.notice:
-            raise Ended("spot notice")
+            raise Ended(NodeEnd.SPOT_NOTICE)
         if self._leaving is not None and self._leaving.exists():
-            raise Ended(TAKEN)
+            raise Ended(NodeEnd.TAKEN)
         if self.lease_over():
-            raise Ended("lease")
+            raise Ended(NodeEnd.LEASE)
         if self.disk_full() and time.monotonic() - self._room_at > FULL_SECONDS:
-            raise Ended("disk full")
+            raise Ended(NodeEnd.DISK_FULL)
 
     def grace(self, wanted_seconds: float) -> float:
         """How long the program may take to end: as the wish to stop says, or as it was agreed."""

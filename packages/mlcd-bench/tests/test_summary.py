@@ -37,12 +37,12 @@ def test_strategies_scenarios_and_sizes_have_rows_of_their_own() -> None:
     assert len(rows) == 4
 
 
-def test_the_verdict_names_the_lowest_mean_that_keeps_the_limits() -> None:
+def test_the_conclusion_names_the_lowest_mean_that_keeps_the_limits() -> None:
     rows = summarize([episode(strategy="rash", ratio=0.9, broken=True), episode(strategy="sound", ratio=1.1)])
     said = conclusion(rows)
     assert said.startswith("Closest to the oracle: sound, 1.100 ×")
     assert "Lower by breaking the limits: rash" in said
 
 
-def test_the_verdict_says_when_nobody_kept_the_limits() -> None:
+def test_the_conclusion_says_when_nobody_kept_the_limits() -> None:
     assert conclusion(summarize([episode(broken=True)])).startswith("No strategy kept the limits.")
