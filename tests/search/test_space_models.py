@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import mean
 
 import pytest
 
+from mlcd.core.machines import Deployment
 from mlcd.core.study import Study
+from mlcd.forecast.estimate import Estimate
 from mlcd.search.space_models import space_models
 from scavenger_worlds import SPACE, earlier_job, study, trial, truth
 from search_worlds import measured
@@ -56,3 +59,26 @@ def test_families_of_too_few_profiles_are_left_to_the_strategy() -> None:
     job = study().with_trial(trial(CORNERS[0])).with_trial(trial(CORNERS[1]))
     assert space_models(job).knows(BETWEEN)
     assert not space_models(job, least_profiles=3).knows(BETWEEN)
+
+
+def test_the_more_the_job_showed_of_one_family_the_more_is_known_of_another() -> None:
+    """A large piece and a small one by themselves and two nodes together tell constant, load and exchange apart."""
+
+    def foretold(*seen: tuple[int, int]) -> dict[Deployment, Estimate]:
+        job = replace(study(), other_jobs=(earlier_job("", factor=3.0),))
+        for each in SPACE:
+            if each.offer.instance.name == "slow" and (each.nodes, each.batch_size) in seen:
+                job = job.with_trial(trial(each))
+        models = space_models(job)
+        return {each: models.speed(each) for each in SPACE if each.offer.instance.name == "fast"}
+
+    one, three = foretold((1, 64)), foretold((1, 64), (1, 512), (2, 64))
+    for each, speed in three.items():
+        assert speed.low < truth(each) < speed.high
+        assert speed.log_spread <= one[each].log_spread + 0.05
+    assert mean(each.log_spread for each in three.values()) < 0.9 * mean(each.log_spread for each in one.values())
+    assert _mean_error(three) < min(_mean_error(one), 0.1)
+
+
+def _mean_error(foretold: dict[Deployment, Estimate]) -> float:
+    return mean(abs(speed.value / truth(each) - 1.0) for each, speed in foretold.items())

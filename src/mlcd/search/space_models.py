@@ -204,14 +204,33 @@ def _from_other_jobs(
         here = next((one for one in own if any(one in laws and family in laws for laws in others)), None)
         if here is not None:
             pieces = min(placement.micro_batch for placement in places[here])
-            found[family] = universal_model(_smallest_probe(own[here]), pieces, others)
+            found[family] = universal_model(_probe_of(own[here]), pieces, others)
     return found
 
 
-def _smallest_probe(profiles: Profiles) -> Probe:
-    """With the fewest devices: with a single one no time goes into exchanging gradients."""
-    smallest = min(profiles, key=lambda profile: (profile.placement.devices, profile.placement.batch))
-    return Probe(smallest.placement, smallest.step_seconds)
+def _probe_of(profiles: Profiles) -> Probe:
+    """What the profiles tell by themselves: a large piece and a small one on the fewest devices, and several devices together.
+
+    With a single device no time goes into exchanging gradients, so these three tell constant, load and exchange apart.
+    """
+    fewest = min(profile.placement.devices for profile in profiles)
+    alone = sorted((each for each in profiles if each.placement.devices == fewest), key=_piece)
+    whole, small = alone[-1], alone[0]
+    probe = Probe(whole.placement, whole.step_seconds)
+    if fewest > 1:
+        return probe
+    if small.placement.micro_batches == 1 and small.placement.micro_batch < whole.placement.micro_batch:
+        probe = replace(probe, piece_samples=small.placement.micro_batch, piece_seconds=small.step_seconds)
+    several = [each for each in profiles if each.placement.devices > 1]
+    if not several:
+        return probe
+    together = min(several, key=lambda each: (each.placement.devices, each.placement.batch))
+    return replace(probe, together=together.placement, together_seconds=together.step_seconds)
+
+
+def _piece(profile: Profile) -> tuple[float, int]:
+    """Ascending by the samples of a piece; of equal ones the fewest pieces last."""
+    return profile.placement.micro_batch, -profile.placement.micro_batches
 
 
 @lru_cache(maxsize=64)
