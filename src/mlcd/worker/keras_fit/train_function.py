@@ -40,10 +40,7 @@ class TrainFunction:
     def __call__(self, iterator: Any) -> Any:
         watch = self._noise
         measure = watch is not None and watch.due()
-        if watch is not None and measure:
-            logs = watch.measure(iterator, self._plain)
-        else:
-            logs = self._plain(iterator)
+        logs = watch.measure(iterator, self._plain) if watch is not None and measure else self._plain(iterator)
         if watch is not None:
             watch.stepped(measure)
         self._after_step(logs)
