@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -15,10 +17,13 @@ from mlcd.core.run import JobState
 from mlcd.core.study import WorkerBandwidth
 from mlcd.core.trial import Measurement, Trial
 from mlcd.core.view import JobView
+from mlcd.engine.context import JobContext
 from mlcd.engine.earlier_jobs import Earlier, Past
-from mlcd.engine.models import expected_noise
+from mlcd.engine.models import expected_samples, noise_known
 from mlcd.engine.programs import fingerprint
+from mlcd.forecast.estimate import Estimate
 from mlcd.forecast.profiles import laws_of
+from mlcd.forecast.samples_needed import NoiseKnown, OtherNoise, universal_growth
 from mlcd.forecast.statistical import Work as Trained
 from mlcd.forecast.stored import StoredModel
 from small_jobs import MakeJob
@@ -77,15 +82,42 @@ def test_a_program_that_is_like_no_other_takes_over_nothing() -> None:
     assert Earlier(RECORD, (past("far", 20.0),)).studies(trials()) == ()
 
 
-def test_noise_is_known_from_the_same_training_or_measured_or_what_others_had() -> None:
+def test_noise_is_known_over_a_training_of_the_job_at_its_beginning_and_of_other_jobs() -> None:
     same = StoredModel("a", fingerprint(RECORD), noise_scale=700.0, work=Trained(32, 500.0))
     known = Earlier(RECORD, (Past("a", (), same, "the same program"),))
-    assert expected_noise(RECORD, known, trials(noise=100.0)) == 700.0
-    assert expected_noise(RECORD, Earlier(RECORD), trials(noise=100.0)) == 100.0
-    others = Earlier(RECORD, (past("b", noise=640.0),))
-    assert expected_noise(RECORD, others, trials(noise=100.0)) == pytest.approx(200.0)
-    assert expected_noise(RECORD, others, ()) == pytest.approx(640.0)
-    assert expected_noise(RECORD, Earlier(RECORD), ()) is None
+    assert noise_known(known, trials(noise=100.0)).whole == 700.0
+    assert noise_known(Earlier(RECORD), trials(noise=100.0)) == NoiseKnown(first=100.0)
+    others = Earlier(RECORD, (past("b", noise=640.0), past("no noise")))
+    assert noise_known(others, ()) == NoiseKnown(others=(OtherNoise(640.0, 320.0),))
+
+
+class Rented:
+    """A cloud of which nothing is recorded."""
+
+
+def expected(job: Job, *pasts: Past, noise: float | None = None) -> dict[int, Estimate]:
+    record = replace(RECORD, job=job)
+    context = cast(JobContext, SimpleNamespace(cloud=Rented()))
+    return expected_samples(context, record, Earlier(record, pasts), trials(noise=noise))
+
+
+def test_a_job_that_was_never_trained_is_forecast_by_the_universal_model() -> None:
+    """A first noise that is far too low carries nothing away; the batch sizes on offer are not taken for free either."""
+    found = expected(JOB, noise=0.1)
+    assert found[32] == Estimate(1000.0, 1000.0, 1000.0)
+    assert found[128] == universal_growth(32, 128, 128, 0.1, ()).scaled(1000.0)
+    assert 1000.0 < found[128].value < 1500.0
+    assert found[128].log_spread > 0.1
+
+
+def test_a_job_of_one_batch_size_needs_what_its_user_says() -> None:
+    assert expected(replace(JOB, batch_sizes=BatchSizes((64,))), noise=100.0) == {}
+    assert expected(replace(JOB, batch_sizes=BatchSizes(())), noise=100.0) == {}
+
+
+def test_a_training_at_a_batch_size_that_nobody_knows_tells_nothing_of_others() -> None:
+    hidden = StoredModel("a", fingerprint(RECORD), noise_scale=700.0, work=Trained(0, 500.0))
+    assert expected(JOB, Past("a", (), hidden, "the same program"))[32].value == 1000.0
 
 
 def run(client: Client, job: dict[str, object]) -> JobView:

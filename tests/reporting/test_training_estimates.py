@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 import stories
-from mlcd.core.study import Ledger
+from mlcd.core.study import Ledger, Stop, Study
 from mlcd.core.trial import Measurement
 from mlcd.core.view import JobStory
 from mlcd.forecast.curves import pareto_front
 from mlcd.reporting.training_estimates import TrainingEstimate, chosen, estimate_of_trial, training_estimates
+from mlcd.search.choose import make_plan
 
 
 def test_measured_deployments_are_not_believed_in_again() -> None:
@@ -26,9 +27,28 @@ def test_time_is_start_and_work_over_speed() -> None:
     view = replace(stories.searching(), start_seconds=30.0)
     found = estimate_of_trial(view, trial)
     assert found is not None
-    assert (found.seconds, found.low_seconds, found.high_seconds) == (60_030.0, 48_030.0, 75_030.0)
+    assert found.seconds == 60_030.0
     assert found.usd == pytest.approx(0.68 * 60_030 / 3600)
     assert found.total(Ledger(10.0, 1.0)).seconds == 60_040.0
+
+
+def test_while_the_search_runs_the_band_is_the_one_that_the_plan_will_have() -> None:
+    """It holds what a probe cannot see, too, and how far off the samples at that batch size may be."""
+    trial = replace(stories.trial(0, 1), outcome=Measurement(100.0, 99.0, 101.0, spread=0.05))
+    view = stories.searching()
+    view = replace(view, record=replace(view.record, samples_at={256: 1e6}, samples_spread={256: 0.2}))
+    found = estimate_of_trial(view, trial)
+    study = Study(view.goal, (trial.deployment,), 6e6, start_seconds=view.start_seconds).with_trial(trial)
+    study = replace(study, samples_at={256: 1e6}, samples_spread={256: 0.2}, spent=Ledger())
+    plan = make_plan(study, Stop(trial.deployment, ""))
+    assert found is not None
+    assert (found.seconds, found.low_seconds, found.high_seconds, found.usd) == (
+        plan.forecast.seconds,
+        plan.forecast.low_seconds,
+        plan.forecast.high_seconds,
+        plan.forecast.usd,
+    )
+    assert found.high_seconds > 1.4 * found.seconds
 
 
 def test_the_work_of_a_batch_size_counts_where_it_differs() -> None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
-from mlcd.core.goal import Aim
+from mlcd.adapt.base import Speed
+from mlcd.core.goal import Aim, Goal
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Stop
+from mlcd.core.trial import Failure, FailureKind, Trial
+from mlcd.engine.adapter import known_speeds
+from mlcd.errors import InvalidJobError
+from mlcd.search.auto import Auto
 from mlcd.search.base import Searcher
+from mlcd.search.baselines import ExhaustiveSearch
 from mlcd.search.choose import make_plan
 from mlcd.search.expectations import expected_speeds
 from mlcd.search.heterbo import HeterBO
+from mlcd.search.options import open_strategy
 from mlcd.search.scavenger import SETTLING_PROBES, Scavenger
 from mlcd.search.space_models import place, space_models
 from mlcd.testing.searcher_contract import SearcherContract, play
@@ -52,6 +61,23 @@ def test_it_grows_only_after_the_noise_has_settled() -> None:
         settling = settling.with_trial(with_moving_noise(trial(start)))
         assert Scavenger().suggest(settling) == start
     assert Scavenger().suggest(settling.with_trial(with_moving_noise(trial(start)))) != start
+
+
+@pytest.mark.parametrize("mode", ["full", "none"])
+def test_every_mode_stays_at_its_first_deployment_until_the_noise_has_settled(mode: Literal["full", "none"]) -> None:
+    searcher = Scavenger(mode=mode)
+    start = searcher.suggest(study())
+    assert isinstance(start, Deployment)
+    assert searcher.suggest(study().with_trial(with_moving_noise(trial(start)))) == start
+    assert searcher.suggest(study().with_trial(trial(start))) != start
+
+
+@pytest.mark.parametrize(
+    "option", [{"per_type": 0}, {"types": 0}, {"types": -2}, {"good_enough": -0.1}, {"good_enough": math.nan}]
+)
+def test_numbers_that_make_no_sense_are_refused(option: dict[str, float]) -> None:
+    with pytest.raises(InvalidJobError, match="should be"):
+        open_strategy("scavenger", option)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +186,18 @@ def test_nothing_is_chosen_untried_whose_devices_would_hold_more_than_was_seen_t
     assert place(stop.choice).micro_batch <= 64
 
 
+def test_it_says_for_which_deployment_what_is_left_of_the_limits_is_needed() -> None:
+    """The models expect more of another one, but what is measured is held: that one takes all that is left."""
+    slow = SPACE[0]
+    job = replace(study(), earlier=(earlier_job().trials,)).with_trial(trial(slow))
+    seconds = job.training_seconds(slow, truth(slow))
+    job = replace(job, goal=Goal(Aim.FASTEST, deadline_seconds=job.spent.seconds + 1.0001 * seconds))
+    stop = Scavenger().suggest(job)
+    assert isinstance(stop, Stop)
+    assert stop.choice != slow
+    assert stop.reason == f"what is left of the limits is needed to train on {slow}"
+
+
 def test_memory_that_is_sold_by_the_gib_moves_the_choice_to_smaller_batches() -> None:
     """Figure 12 of the paper: with the memory that its batch needs in the price, a large batch is dearer."""
 
@@ -197,6 +235,37 @@ def test_beliefs_of_every_strategy_are_the_models_once_a_family_was_seen_enough_
         assert expected[each].modelled == slow
         if slow:
             assert expected[each] == models.belief(each)
+
+
+@pytest.mark.parametrize("searcher", [HeterBO(), Scavenger()])
+def test_nothing_is_expected_of_what_failures_rule_out(searcher: Searcher) -> None:
+    """A batch that did not fit leaves no speed for a larger one on the same machines, whatever the law says."""
+    job = study()
+    slow = [each for each in SPACE if each.offer.instance.name == "slow"]
+    for each in slow:
+        if (each.nodes, each.batch_size) in ((1, 64), (8, 512), (3, 64)):
+            job = job.with_trial(trial(each))
+    full = next(each for each in slow if (each.nodes, each.batch_size) == (1, 256))
+    job = job.with_trial(Trial(full, Failure(FailureKind.OUT_OF_MEMORY), 60.0, 0.1))
+    expected = {belief.deployment for belief in expected_speeds(searcher, job)}
+    larger = {each for each in slow if (each.batch_size or 0) / each.nodes >= 256}
+    assert {each.batch_size for each in larger} == {256, 512}
+    assert not expected & larger
+    assert expected >= set(slow) - larger
+    assert not larger & known_speeds(job, searcher).keys()
+
+
+@pytest.mark.parametrize("searcher", [HeterBO(), Auto(), ExhaustiveSearch()])
+def test_moves_while_training_go_by_the_models_whatever_the_strategy(searcher: Searcher) -> None:
+    job = study()
+    for each in SPACE:
+        if each.offer.instance.name == "slow" and (each.nodes, each.batch_size) in ((1, 64), (8, 512), (1, 512)):
+            job = job.with_trial(trial(each))
+    models, speeds = space_models(job), known_speeds(job, searcher)
+    for each in SPACE:
+        if each.offer.instance.name == "slow" and each not in job.tried:
+            foretold = models.belief(each)
+            assert speeds[each] == Speed(foretold.samples_per_second, foretold.low, foretold.high)
 
 
 def test_what_an_earlier_job_of_the_program_profiled_is_not_profiled_again() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import isfinite
 
 from mlcd.clouds.base import Recorded
 from mlcd.core.machines import Deployment
@@ -15,15 +14,10 @@ from mlcd.engine.context import JobContext
 from mlcd.engine.earlier_jobs import Earlier, Trials, noise_in
 from mlcd.engine.programs import fingerprint
 from mlcd.engine.tasks import with_base
+from mlcd.forecast.estimate import Estimate, spread_around
 from mlcd.forecast.observed_noise import noise_over_all, stable_readings
 from mlcd.forecast.profiles import laws_of
-from mlcd.forecast.samples_needed import (
-    OtherNoise,
-    at_one_batch,
-    samples_by_batch,
-    spread_by_batch,
-    universal_noise_scale,
-)
+from mlcd.forecast.samples_needed import NoiseKnown, OtherNoise, at_one_batch, samples_needed
 from mlcd.forecast.statistical import Work
 from mlcd.forecast.stored import StoredModel, to_document
 
@@ -31,44 +25,36 @@ MOST_READINGS = 2000  # of each metric
 OWN_BATCH = 0  # stands for the batch size of a program that gets none
 
 
-def expected_samples(context: JobContext, record: JobRecord, earlier: Earlier, own: Trials) -> dict[int, float]:
+def expected_samples(context: JobContext, record: JobRecord, earlier: Earlier, own: Trials) -> dict[int, Estimate]:
     """Batch size → samples to the job's target, as far as anything tells.
 
     A job without a target has its work, whatever the batch size; of a recording it is recorded.
     """
-    work = record.job.work
+    work, batches = record.job.work, record.job.batch_sizes.choices
     if isinstance(context.cloud, Recorded) or work is None or work.until is None:
-        return record.samples_at
-    batches = record.job.batch_sizes.choices or (OWN_BATCH,)
-    known = [model.work for model in earlier.trained if model.work is not None]
-    base = with_base(record.job).base_batch_size or OWN_BATCH
-    noise = expected_noise(record, earlier, own)
-    if not known and noise is None:
-        return {}
-    return samples_by_batch(batches, known or [Work(base, work.samples)], noise)
+        return {batch: spread_around(samples, 0.0) for batch, samples in record.samples_at.items()}
+    known = _trained(record, earlier)
+    if not known and len(batches) > 1:
+        known = [Work(with_base(record.job).base_batch_size or min(batches), work.samples)]
+    return samples_needed(batches or (OWN_BATCH,), known, noise_known(earlier, own))
 
 
-def samples_spread(record: JobRecord, earlier: Earlier) -> dict[int, float]:
-    """How far off these may be: earlier trainings to the same target at several batch sizes tell."""
-    known = [model.work for model in earlier.trained if model.work is not None]
-    return spread_by_batch(record.samples_at, known)
-
-
-def expected_noise(record: JobRecord, earlier: Earlier, own: Trials) -> float | None:
-    """The noise scale over the whole training: known, or measured at its beginning, or what other jobs had."""
-    known = next((model.noise_scale for model in earlier.trained if model.noise_scale is not None), None)
-    if known is not None or len(record.job.batch_sizes.choices) < 2:
-        return known
-    first = noise_in(own)
-    others = [
-        OtherNoise(past.model.noise_scale, past.model.smallest_batch, past.model.first_noise)
+def noise_known(earlier: Earlier, own: Trials) -> NoiseKnown:
+    """Over a whole training of this job, at its beginning, and what other jobs had."""
+    whole = next((model.noise_scale for model in earlier.trained if model.noise_scale is not None), None)
+    others = (
+        OtherNoise(past.model.noise_scale, past.model.first_noise)
         for past in earlier.pasts
         if past.model is not None and past.model.noise_scale is not None
-    ]
-    if first is not None and not any(other.first_noise for other in others):
-        return first
-    scale = universal_noise_scale(first, min(record.job.batch_sizes.choices), others)
-    return scale if isfinite(scale) else None
+    )
+    return NoiseKnown(whole, noise_in(own), tuple(others))
+
+
+def _trained(record: JobRecord, earlier: Earlier) -> list[Work]:
+    """What earlier trainings to the same target took; of one whose program kept its batch size to itself others learn nothing."""
+    known = (model.work for model in earlier.trained)
+    has_sizes = bool(record.job.batch_sizes.choices)
+    return [work for work in known if work is not None and (work.batch != OWN_BATCH) is has_sizes]
 
 
 def most_samples(context: JobContext, record: JobRecord, deployment: Deployment) -> float:
@@ -81,14 +67,26 @@ def most_samples(context: JobContext, record: JobRecord, deployment: Deployment)
 
 def report_samples(context: JobContext, record: JobRecord, earlier: Earlier, own: Trials) -> None:
     """Say what the forecast takes the work to be, and from where it knows."""
-    known = [model.job for model in earlier.trained if model.work is not None]
     if isinstance(context.cloud, Recorded) or not record.samples_at:
         return
     at = ", ".join(_at(batch, samples) for batch, samples in sorted(record.samples_at.items()))
-    noise = expected_noise(record, earlier, own)
-    from_noise = f"a gradient noise scale of {noise:,.0f} samples" if noise is not None else ""
-    source = " and ".join(part for part in (", ".join(known), from_noise) if part)
+    source = " and ".join(_sources(record, earlier, noise_known(earlier, own)))
     context.add_event("learn", f"Samples to the target: {at} (from {source})", samples_at=record.samples_at)
+
+
+def _sources(record: JobRecord, earlier: Earlier, noise: NoiseKnown) -> Iterable[str]:
+    """What the samples at each batch size rest on."""
+    trained = _trained(record, earlier)
+    if trained:
+        yield ", ".join(model.job for model in earlier.trained if model.work in trained)
+    if len(record.samples_at) < 2 or len({work.batch for work in trained}) > 1:
+        return
+    if noise.whole is not None:
+        yield f"a gradient noise scale of {noise.whole:,.0f} samples"
+        return
+    yield "the batch sizes on offer"
+    if noise.first is not None and any(other.first_noise for other in noise.others):
+        yield f"a gradient noise scale of {noise.first:,.0f} samples at the beginning"
 
 
 def _at(batch: int, samples: float) -> str:

@@ -21,7 +21,7 @@ from mlcd.engine.failures import (
     refuse_failing_cloud,
     refuse_failing_program,
 )
-from mlcd.engine.models import expected_samples, report_samples, samples_spread
+from mlcd.engine.models import expected_samples, report_samples
 from mlcd.engine.probe import Probe
 from mlcd.engine.programs import digest_of
 from mlcd.engine.spaces import space_of, space_on
@@ -128,8 +128,9 @@ class Search:
         """Take over what earlier jobs and the probes so far tell of the work."""
         record, own = self._record, self.context.store.trials(self.context.job_id)
         report_earlier(self.context, self.earlier, own)
-        samples = expected_samples(self.context, record, self.earlier, own)
-        spread, used = samples_spread(replace(record, samples_at=samples), self.earlier), self.earlier.used(own)
+        expected, used = expected_samples(self.context, record, self.earlier, own), self.earlier.used(own)
+        samples = {batch: each.value for batch, each in expected.items()}
+        spread = {batch: each.log_spread for batch, each in expected.items() if each.high > each.low}
         if (record.samples_at, record.samples_spread, record.learnt_from) == (samples, spread, used):
             return record
         return self.context.change(samples_at=samples, samples_spread=spread, learnt_from=used)

@@ -2,15 +2,16 @@
 
     φ   noise scale, samples        samples(B) = samples(B₀) · (φ + B) ÷ (φ + B₀)
 
-Trainings of the same job to the same target at two batch sizes or more tell φ by themselves (statistical.py);
-with one of them, or none but the user's word, the measured gradient noise has to.
+Trainings of the same job to the same target at two batch sizes or more tell φ by themselves (statistical.py). With one
+of them its noise over the whole training does. With none but the user's word, the batch sizes that the job offers tell, and
+its noise at the beginning, where other jobs show how that compares with a whole training's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, hypot, inf, log
+from math import exp, hypot, log
 from statistics import fmean
 
 import numpy as np
@@ -28,23 +29,41 @@ FIRST_NOISE_SPREAD = 2.0  # of the logarithm of φ ÷ first noise, between jobs
 FALL_SPREAD = 0.1  # of the logarithm, for each factor e of the batch size
 
 
-def samples_by_batch(batches: Iterable[int], known: Sequence[Work], noise_scale: float | None) -> dict[int, float]:
-    """Batch size → samples to the target; empty where nothing is known."""
+@dataclass(frozen=True)
+class OtherNoise:
+    """What is known of another job's gradient noise."""
+
+    noise_scale: float  # φ that its samples-to-target follow
+    first_noise: float | None  # noise scale at the beginning of its training
+
+
+@dataclass(frozen=True)
+class NoiseKnown:
+    """What is known of a job's gradient noise before it is trained."""
+
+    whole: float | None = None  # φ over a whole training of it
+    first: float | None = None  # φ at its beginning
+    others: tuple[OtherNoise, ...] = ()
+
+
+def samples_needed(batches: Sequence[int], known: Sequence[Work], noise: NoiseKnown) -> dict[int, Estimate]:
+    """Batch size → samples to the target, from trainings at one batch size or several; empty where there is none."""
     if not known:
         return {}
     if len({work.batch for work in known}) > 1:
         model = fit_samples(known)
-        return {batch: model.samples(batch).value for batch in batches}
-    base = Work(known[0].batch, sum(work.samples for work in known) / len(known))
-    return {batch: base.samples * growth(base.batch, batch, noise_scale) for batch in batches}
+        return {batch: model.samples(batch) for batch in batches}
+    base, samples = known[0].batch, fmean(work.samples for work in known)
+    return {batch: _growth_by_noise(base, batch, max(batches), noise).scaled(samples) for batch in batches}
 
 
-def spread_by_batch(batches: Iterable[int], known: Sequence[Work]) -> dict[int, float]:
-    """Standard deviation of their logarithm, where trainings at several batch sizes tell it; else empty."""
-    if len({work.batch for work in known}) < 2:
-        return {}
-    model = fit_samples(known)
-    return {batch: model.samples(batch).log_spread for batch in batches}
+def _growth_by_noise(base: int, batch: int, largest: int, noise: NoiseKnown) -> Estimate:
+    """How many times the samples of one batch size another needs; one that is no other needs as many."""
+    if batch == base:
+        return spread_around(1.0, 0.0)
+    if noise.whole is not None:
+        return spread_around(growth(base, batch, noise.whole), _fall_spread(base, batch))
+    return universal_growth(base, batch, largest, noise.first, noise.others)
 
 
 def growth(base: int, batch: int, noise_scale: float | None) -> float:
@@ -63,15 +82,6 @@ def at_one_batch(parts: Sequence[Work], noise_scale: float | None) -> Work | Non
     return Work(last, samples)
 
 
-@dataclass(frozen=True)
-class OtherNoise:
-    """What is known of another job's gradient noise."""
-
-    noise_scale: float  # φ that its samples-to-target follow
-    base_batch: int  # its smallest batch size
-    first_noise: float | None  # noise scale at the beginning of its training
-
-
 def universal_growth(
     base_batch: int, batch: int, largest_batch: int, first_noise: float | None, others: Sequence[OtherNoise]
 ) -> Estimate:
@@ -80,8 +90,12 @@ def universal_growth(
     growths = np.log((np.exp(logs) + batch) / (np.exp(logs) + base_batch))
     middle = float(growths[np.searchsorted(np.cumsum(weights), 0.5)])
     spread = float(np.sqrt(weights @ (growths - middle) ** 2))
-    # A learning rate that does not grow with the batch makes samples fall with it: the noise cannot tell.
-    return spread_around(exp(middle), hypot(spread, FALL_SPREAD * log(batch / base_batch)))
+    return spread_around(exp(middle), hypot(spread, _fall_spread(base_batch, batch)))
+
+
+def _fall_spread(base_batch: int, batch: int) -> float:
+    """A learning rate that does not grow with the batch makes samples fall with it: the noise cannot tell."""
+    return FALL_SPREAD * abs(log(batch / base_batch))
 
 
 def _likely_scales(
@@ -100,13 +114,3 @@ def _likely_scales(
         weights = weights - 2.0 * np.log1p(apart**2 / 3.0)
     weights = np.exp(weights - weights.max())
     return logs, weights / weights.sum()
-
-
-def universal_noise_scale(first_noise: float | None, base_batch: int, others: Sequence[OtherNoise]) -> float:
-    """φ of a job: its first noise, or its smallest batch, times what other jobs had of it; ∞ without others."""
-    if first_noise is not None:
-        growths = [log(other.noise_scale / other.first_noise) for other in others if other.first_noise]
-        if growths:
-            return first_noise * exp(fmean(growths))
-    growths = [log(other.noise_scale / other.base_batch) for other in others]
-    return base_batch * exp(fmean(growths)) if growths else inf

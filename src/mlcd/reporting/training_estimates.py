@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import isfinite
 from operator import itemgetter
 
-from mlcd.core.losses import slowdown
 from mlcd.core.machines import Deployment
 from mlcd.core.plan import Forecast, Plan
 from mlcd.core.records import JobRecord
@@ -14,7 +13,7 @@ from mlcd.core.study import Belief, Ledger, Study
 from mlcd.core.trial import Trial
 from mlcd.core.units import show_usd
 from mlcd.core.view import JobStory, JobView
-from mlcd.forecast.training_forecast import forecast_belief
+from mlcd.forecast.training_forecast import forecast_belief, forecast_training
 
 
 @dataclass(frozen=True)
@@ -52,18 +51,19 @@ def training_estimates(story: JobStory) -> tuple[TrainingEstimate, ...]:
 def estimate_of_trial(view: JobView, trial: Trial) -> TrainingEstimate | None:
     """What the trial promises for the whole training; None: it failed, or the work is not known."""
     forecast = _forecasts(view.record.plan).get(trial.deployment)
-    if trial.measurement is None:
+    seen = trial.measurement
+    if seen is None:
         return None
     if forecast is not None:
         return _from_forecast(trial.deployment, forecast)
-    seen = trial.measurement
-    return _from_rates(view, trial.deployment, (seen.samples_per_second, seen.low, seen.high), measured=True)
+    if not _tells(view, trial.deployment, seen.samples_per_second):
+        return None
+    return _from_forecast(trial.deployment, forecast_training(_study_of(view), trial.deployment, seen))
 
 
 def estimate_of_belief(view: JobView, belief: Belief) -> TrainingEstimate | None:
     """What the models, or the strategy where there are none, expect of the whole training there: as the plan reckons."""
-    rate = belief.samples_per_second
-    if view.work(belief.deployment) <= 0 or not rate > 0 or not isfinite(rate):
+    if not _tells(view, belief.deployment, belief.samples_per_second):
         return None
     forecast = forecast_belief(_study_of(view), belief)
     return _from_forecast(belief.deployment, forecast, measured=False, modelled=belief.modelled)
@@ -107,17 +107,9 @@ def _study_of(view: JobView) -> Study:
     )
 
 
-def _from_rates(
-    view: JobView, deployment: Deployment, rates: tuple[float, float, float], *, measured: bool
-) -> TrainingEstimate | None:
-    work = view.work(deployment)
-    rate, low, high = rates
-    if work <= 0 or not rate > 0 or not isfinite(rate):
-        return None
-    lifetime = deployment.offer.lifetime_seconds
-    work *= slowdown(deployment.losses_per_hour, view.start_seconds, lifetime_seconds=lifetime)
-    seconds, longest, shortest = (view.start_seconds + work / max(one, rate / 1000) for one in (rate, low, high))
-    return TrainingEstimate(deployment, seconds, shortest, longest, deployment.rental_usd(seconds), measured)
+def _tells(view: JobView, deployment: Deployment, samples_per_second: float) -> bool:
+    """Whether a speed tells a time: the work is known, and it is one."""
+    return view.work(deployment) > 0 and samples_per_second > 0 and isfinite(samples_per_second)
 
 
 def prices_by_type(deployment: Deployment) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from mlcd.core.machines import Deployment
 from mlcd.core.plan import Forecast
 from mlcd.core.study import Study
+from mlcd.core.trial import Trial
 from mlcd.forecast.training_forecast import forecast_training, forecast_working
 from mlcd.search.arrays import Floats, Mask
 from mlcd.search.candidates import affordable, left_after_probe
@@ -74,13 +75,26 @@ class Outlook:
     def within_limits(self) -> Mask:
         """Which probes leave the limits for the training on the best measured deployment, and on the choice."""
         study = self.view.study
-        room = affordable(self.view, room_for_probes(study, best_feasible(study)))
         if self._best_row is None:
-            return room
+            return self.beside_measured
         held, (deadline, budget) = self.forecasts[self._best_row], limits_of(study.goal)
         seconds = study.spent.seconds + held.seconds + PROBE_SURCHARGE * self.view.probe_seconds
         usd = study.spent.usd + held.usd + PROBE_SURCHARGE * self.view.probe_usd
-        return np.asarray(room & (seconds <= deadline) & (usd <= budget))
+        return np.asarray(self.beside_measured & (seconds <= deadline) & (usd <= budget))
+
+    @cached_property
+    def beside_measured(self) -> Mask:
+        """Which probes leave the limits for the training on the best measured deployment."""
+        return affordable(self.view, room_for_probes(self.view.study, self._held_trial))
+
+    @property
+    def best_measured(self) -> Deployment | None:
+        """The measured deployment that the limits are kept for; None: none is expected to keep them."""
+        return None if self._held_trial is None else self._held_trial.deployment
+
+    @cached_property
+    def _held_trial(self) -> Trial | None:
+        return best_feasible(self.view.study)
 
     def net_saving(self) -> Floats:
         """What the whole job is expected to save on each deployment, beside the choice, less what its probe costs."""

@@ -3,11 +3,13 @@
     K   nodes        B   global batch size        a type: one instance type; a family: all types with the same GPU
 
 full        Every deployment is profiled, from (K_min, B_min) on: the fewest nodes and the smallest batch first.
-partial     (K_min, B_min) of each type, cheapest first, until the gradient noise has settled; then a few profiles of each
-            type, chosen so that they tell most of the rest (forecast.design: the extreme points of K and B come first),
-            from small to large. The models (search.space_models) foretell the rest.
+partial     (K_min, B_min) of each type, cheapest first; then a few profiles of each type, chosen so that they tell most of
+            the rest (forecast.design: the extreme points of K and B come first), from small to large. The models
+            (search.space_models) foretell the rest.
 none        No probe, where the stored models of an earlier job of the same or a similar program are good enough: each of
             its profiles foretold from the others within `good_enough`. Else as partial, and the plan says why.
+
+Whatever the mode, the search stays at its first deployment until the gradient noise has settled there.
 
 What the paper leaves open. It grows one type of machine within limits on K that the user's limits give; here a type
 grows while some deployment of it is expected to save more, in the goal's own unit, than its probe costs. What is
@@ -21,19 +23,19 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from mlcd.core.machines import Deployment
 from mlcd.core.study import Belief, Stop, Study
 from mlcd.forecast.design import FIRST_ROUND
 from mlcd.search.arrays import Floats, Mask
-from mlcd.search.candidates import affordable, types_over_prices
+from mlcd.search.candidates import types_over_prices
 from mlcd.search.growth import next_profile
-from mlcd.search.limits import best_feasible, room_for_probes
 from mlcd.search.outlook import Outlook, outlook_of
 from mlcd.search.space_models import SpaceModels, space_models
 from mlcd.search.speed_model import speed_beliefs
 from mlcd.search.stored_models import Reuse, why_none, with_stored_model
-from mlcd.search.table import Table, study_view
+from mlcd.search.table import Table
 
 SETTLING_PROBES = 3  # of the starting point, while its gradient noise still moves
 
@@ -48,16 +50,16 @@ class Scavenger:
     mode: Annotated[
         Literal["full", "partial", "none"], "how much is profiled: everything, a few deployments, nothing"
     ] = "partial"
-    types: Annotated[int, "instance types that are profiled, evenly over the prices"] = 6
-    per_type: Annotated[int, "profiles of each instance type at most, in mode partial"] = 6
-    good_enough: Annotated[float, "largest mean error of stored models that are used without a probe"] = 0.2
+    types: Annotated[int, "instance types that are profiled, evenly over the prices", Field(ge=1)] = 6
+    per_type: Annotated[int, "profiles of each instance type at most, in mode partial", Field(ge=1)] = 6
+    good_enough: Annotated[
+        float, "largest mean error of stored models that are used without a probe", Field(ge=0.0, allow_inf_nan=False)
+    ] = 0.2
 
     def suggest(self, study: Study) -> Deployment | Stop:
         """The next deployment to profile, or the best by the models."""
         if not study.space:
             return Stop(None, "there is nothing to choose from")
-        if self.mode == "full" and (next_one := _first_untried(study)) is not None:
-            return next_one
         reuse = self._reuse(study)
         outlook = outlook_of(study, self._models(study, reuse))
         if isinstance(reuse, Reuse) and outlook.choice is not None:
@@ -95,6 +97,8 @@ class Scavenger:
         again = _until_settled(outlook)
         if again is not None:
             return again
+        if self.mode == "full" and (next_one := _first_untried(outlook)) is not None:
+            return next_one
         candidates = outlook.affordable
         if not candidates.any():
             return Stop(choice, _why_nothing_is_left(outlook))
@@ -139,13 +143,10 @@ def _starting_point(outlook: Outlook, candidates: Mask, types: int) -> Deploymen
     return None
 
 
-def _first_untried(study: Study) -> Deployment | None:
+def _first_untried(outlook: Outlook) -> Deployment | None:
     """The smallest deployment that was not tried and leaves the limits for the best measured one; None: none does."""
-    if not study.probes_left:
-        return None
-    view = study_view(study)
-    left = view.open & affordable(view, room_for_probes(study, best_feasible(study)))
-    return _smallest(view.table, left) if left.any() else None
+    left = outlook.view.open & outlook.beside_measured
+    return _smallest(outlook.view.table, left) if left.any() else None
 
 
 def _smallest(table: Table, mine: Mask) -> Deployment:
@@ -177,6 +178,7 @@ def _cheapest(outlook: Outlook, mine: Mask, price: Floats) -> Deployment:
 def _why_nothing_is_left(outlook: Outlook) -> str:
     if not outlook.view.open.any():
         return "everything was tried"
-    if outlook.choice is None:
+    held = outlook.choice if (outlook.view.open & outlook.beside_measured).any() else outlook.best_measured
+    if held is None:
         return "the limits leave nothing to try another deployment with"
-    return f"what is left of the limits is needed to train on {outlook.choice}"
+    return f"what is left of the limits is needed to train on {held}"

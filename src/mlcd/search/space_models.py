@@ -29,6 +29,7 @@ from mlcd.forecast.training_model import StepTimes, TrainingModel
 from mlcd.forecast.universal import Probe, universal_model
 from mlcd.search.trials import measured_trials
 
+LEVEL_SPREAD = 0.3  # of the logarithm: how far the same or a similar program's steps may be off before any was seen
 HIDDEN_BATCH = 1  # stands for a batch size that the program keeps to itself
 
 Profiles = tuple[Profile, ...]
@@ -79,11 +80,15 @@ def space_models(study: Study, least_profiles: int = 1, more_spread: float = 0.0
     places = families_of(study.space)
     own = profiles_by_family(measured_trials(study))
     before = [_at_level(places, own, profiles_by_family(trials)) for trials in study.earlier]
-    profiles = {family: _joined(own.get(family, ()), (past.get(family, ()) for past in before)) for family in places}
+    profiles = {family: _joined(own.get(family, ()), (past.of(family) for past in before)) for family in places}
     seen = {family: found for family, found in profiles.items() if len(found) >= max(1, least_profiles)}
     steps: dict[str, StepTimes] = {family: fitted(places[family], found) for family, found in seen.items()}
     steps |= _from_other_jobs(study, places, own, [family for family in places if family not in steps])
-    return SpaceModels(TrainingModel(steps, WorkOf(study)), seen, _unsteady(study, steps), more_spread)
+    unsteady = _unsteady(study, steps)
+    for family in set(seen) - set(own):
+        newest = next(past for past in before if past.of(family))
+        unsteady[family] = hypot(unsteady[family], newest.spread)
+    return SpaceModels(TrainingModel(steps, WorkOf(study)), seen, unsteady, more_spread)
 
 
 def model_beliefs(study: Study) -> tuple[Belief, ...]:
@@ -168,27 +173,48 @@ def _joined(own: Profiles, earlier: Iterable[Profiles]) -> Profiles:
     return tuple(found.values())
 
 
+@dataclass(frozen=True)
+class _PastJob:
+    """An earlier job's profiles as if its steps took as long as the job's own do."""
+
+    profiles: Mapping[str, Profiles]  # by family
+    spread: float  # of the logarithm of how many times as long they are taken to last
+
+    def of(self, family: str) -> Profiles:
+        """Those on a family."""
+        return self.profiles.get(family, ())
+
+
 def _at_level(
     places: Mapping[str, tuple[Placement, ...]], own: Mapping[str, Profiles], before: Mapping[str, Profiles]
-) -> dict[str, Profiles]:
-    """An earlier job's profiles as if its steps took as long as the job's own do, by what both tell of the same places."""
+) -> _PastJob:
+    """An earlier job's profiles at the level of the job's own ones, by what both tell of the same places.
+
+    Each of the own profiles counts by how sure the earlier job's model is of its place: what it does not know of the
+    exchange is no difference between the jobs. None at all, and the earlier job is taken as it was.
+    """
     gaps = [
-        log(profile.step_seconds / _foretold(places[family], own[family], before[family], profile.placement))
+        _gap(profile, fitted(_with(places[family], own[family]), before[family]).step(profile.placement))
         for family in own
         if family in before and family in places
         for profile in own[family]
     ]
-    factor = exp(fsum(gaps) / len(gaps)) if gaps else 1.0
+    known = LEVEL_SPREAD**-2 + fsum(spread**-2 for _, spread in gaps)
+    factor = exp(fsum(gap / spread**2 for gap, spread in gaps) / known)
     scaled = {
-        family: (Profile(one.placement, one.step_seconds * factor) for one in before[family]) for family in before
+        family: tuple(Profile(one.placement, one.step_seconds * factor) for one in profiles)
+        for family, profiles in before.items()
     }
-    return {family: tuple(profiles) for family, profiles in scaled.items()}
+    return _PastJob(scaled, known**-0.5 if own else 0.0)
 
 
-def _foretold(places: tuple[Placement, ...], own: Profiles, before: Profiles, placement: Placement) -> float:
-    """The step time that an earlier job's profiles let expect."""
-    everywhere = tuple(dict.fromkeys((*places, *(profile.placement for profile in own))))
-    return fitted(everywhere, before).step(placement).value
+def _gap(profile: Profile, foretold: Estimate) -> tuple[float, float]:
+    """How many times as long the step took, as a logarithm, and how far off that may be."""
+    return log(profile.step_seconds / foretold.value), foretold.log_spread
+
+
+def _with(places: tuple[Placement, ...], profiles: Profiles) -> tuple[Placement, ...]:
+    return tuple(dict.fromkeys((*places, *(profile.placement for profile in profiles))))
 
 
 def _from_other_jobs(
@@ -204,14 +230,33 @@ def _from_other_jobs(
         here = next((one for one in own if any(one in laws and family in laws for laws in others)), None)
         if here is not None:
             pieces = min(placement.micro_batch for placement in places[here])
-            found[family] = universal_model(_smallest_probe(own[here]), pieces, others)
+            found[family] = universal_model(_probe_of(own[here]), pieces, others)
     return found
 
 
-def _smallest_probe(profiles: Profiles) -> Probe:
-    """With the fewest devices: with a single one no time goes into exchanging gradients."""
-    smallest = min(profiles, key=lambda profile: (profile.placement.devices, profile.placement.batch))
-    return Probe(smallest.placement, smallest.step_seconds)
+def _probe_of(profiles: Profiles) -> Probe:
+    """What the profiles tell by themselves: a large piece and a small one on the fewest devices, and several devices together.
+
+    With a single device no time goes into exchanging gradients, so these three tell constant, load and exchange apart.
+    """
+    fewest = min(profile.placement.devices for profile in profiles)
+    alone = sorted((each for each in profiles if each.placement.devices == fewest), key=_piece)
+    whole, small = alone[-1], alone[0]
+    probe = Probe(whole.placement, whole.step_seconds)
+    if fewest > 1:
+        return probe
+    if small.placement.micro_batches == 1 and small.placement.micro_batch < whole.placement.micro_batch:
+        probe = replace(probe, piece_samples=small.placement.micro_batch, piece_seconds=small.step_seconds)
+    several = [each for each in profiles if each.placement.devices > 1]
+    if not several:
+        return probe
+    together = min(several, key=lambda each: (each.placement.devices, each.placement.batch))
+    return replace(probe, together=together.placement, together_seconds=together.step_seconds)
+
+
+def _piece(profile: Profile) -> tuple[float, int]:
+    """Ascending by the samples of a piece; of equal ones the fewest pieces last."""
+    return profile.placement.micro_batch, -profile.placement.micro_batches
 
 
 @lru_cache(maxsize=64)

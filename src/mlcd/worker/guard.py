@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_LONGEST = 200  # characters of an error's message
 _logged: set[str] = set()
 
 
@@ -32,10 +33,16 @@ def guard(default: Any) -> Callable[[F], F]:
 
 
 def log_error(where: str, error: Exception) -> None:
-    """Log an error; with MLCD_DEBUG also its traceback."""
-    log_once(f"{where}: {error!r}")
+    """Log an error in a line; with MLCD_DEBUG also its traceback."""
+    log_once(f"{where}: {_in_a_line(error)}")
     if os.environ.get("MLCD_DEBUG"):
         traceback.print_exc()
+
+
+def _in_a_line(error: Exception) -> str:
+    """What kind of error it is and how its message begins: TensorFlow's go on for pages."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:_LONGEST]}" if lines else type(error).__name__
 
 
 def log_once(message: str) -> None:

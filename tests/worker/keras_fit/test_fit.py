@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from worker.programs import finish, start, wait_for
+from worker.programs import PATIENCE_S, finish, start, wait_for
 from worker.sessions import lines
 
 pytestmark = [
@@ -74,6 +74,29 @@ model.fit(x[:100], y[:100], batch_size=10, epochs=2, verbose=0)
     assert metrics_of(tmp_path)["own"] > 0
 
 
+def test_a_loop_over_train_on_batch_is_counted_to_its_last_step(tmp_path: Path) -> None:
+    program = """
+model.compile(keras.optimizers.SGD(0.1, gradient_accumulation_steps=3), loss)
+for _ in range(40):
+    model.train_on_batch(x[:20], y[:20])
+"""
+    finish(start(MODEL + program, tmp_path, **QUIET))
+    last = lines(tmp_path / "progress")[-1]
+    assert (last["steps"], last["samples"]) == (40 // 3, 800)
+
+
+def test_accumulation_of_one_model_does_not_divide_the_steps_of_another(tmp_path: Path) -> None:
+    program = """
+model.compile("sgd", loss)
+model.fit(x[:100], y[:100], batch_size=10, verbose=0)
+model.compile(keras.optimizers.SGD(0.1, gradient_accumulation_steps=5), loss)
+model.fit(x[:100], y[:100], batch_size=10, verbose=0)
+"""
+    finish(start(MODEL + program, tmp_path, **QUIET))
+    last = lines(tmp_path / "progress")[-1]
+    assert (last["steps"], last["samples"]) == (10 + 2, 200)
+
+
 def test_a_stop_ends_fit_and_the_program_goes_on_to_save(tmp_path: Path) -> None:
     program = """
 model.compile("adam", loss)
@@ -114,6 +137,116 @@ model.fit(x, y, verbose=0)
 """
     )
     assert "mlcd: steps are not counted" in finish(start(program, tmp_path, **QUIET))
+
+
+STEPS = """
+class Scored(keras.Model):
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            error = self.compute_loss(x=x, y=y, y_pred=self(x, training=True))
+        weights = self.trainable_variables
+        self.optimizer.apply_gradients(zip(tape.gradient(error, weights), weights))
+        return {"loss": error}
+
+class Own(keras.Model):
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            error = loss(y, self(x, training=True))
+        weights = self.trainable_variables
+        for weight, slope in zip(weights, tape.gradient(error, weights)):
+            weight.assign_sub(0.1 * slope)
+        return {"loss": error}
+
+class Branching(Scored):
+    def train_step(self, data):
+        return tf.cond(tf.reduce_sum(data[0]) > 0, lambda: super(Branching, self).train_step(data), lambda: {"loss": 0.0})
+
+class Narrow(keras.optimizers.SGD):
+    def apply(self, grads, trainable_variables=None):
+        assert "apply" not in vars(self), "somebody has put a method of its own in the place of this one"
+        return super().apply(grads, trainable_variables)
+
+inputs, outputs = model.inputs, model.outputs
+kept = model.get_weights()
+for name, kind, options in (
+    ("default", keras.Model, {"optimizer": "adam"}),
+    ("jit", keras.Model, {"optimizer": "adam", "jit_compile": True}),
+    ("eager", keras.Model, {"optimizer": "adam", "run_eagerly": True}),
+    ("several steps", keras.Model, {"optimizer": "adam", "steps_per_execution": 4}),
+    ("scored", Scored, {"optimizer": "sgd", "jit_compile": False}),
+    ("no optimizer", Own, {"optimizer": None, "jit_compile": False}),
+    ("branching", Branching, {"optimizer": "sgd", "jit_compile": False}),
+    ("narrow", keras.Model, {"optimizer": Narrow(0.1)}),
+    ("clipped", keras.Model, {"optimizer": keras.optimizers.Adam(global_clipnorm=0.01, use_ema=True)}),
+):
+    model.set_weights(kept)
+    tried = kind(inputs, outputs)
+    tried.compile(loss=loss, **options)
+    if tried.optimizer is not None:
+        tried.optimizer.build(tried.trainable_variables)
+    tried.fit(x, y, batch_size=20, epochs=2, shuffle=False, verbose=0)
+    tried.fit(x[:3], y[:3], batch_size=1, shuffle=False, verbose=0)
+    print("case", name, [repr(float(abs(one.astype("float64")).sum())) for one in tried.get_weights()])
+"""
+
+
+def test_no_kind_of_step_is_broken_or_changed_by_being_measured(tmp_path: Path) -> None:
+    """Measured at every step; where it cannot be, the program is told in a line, and trains as it would."""
+    always = """
+import os
+if os.environ.get("MLCD_NOISE") == "1":
+    from mlcd.worker.keras_fit import noise
+    noise.Schedule.due = lambda self, step: True
+"""
+    outputs = []
+    for noise in (0, 1):
+        folder = tmp_path / str(noise)
+        folder.mkdir()
+        outputs.append(finish(start(MODEL + always + STEPS, folder, MLCD_NOISE=noise, **QUIET)))
+        last = lines(folder / "progress")[-1]
+        assert last["samples"] == 9 * (2 * 103 + 3)
+    bare, measured = ([line for line in output.splitlines() if line.startswith("case")] for output in outputs)
+    assert len(bare) == 9
+    assert bare == measured
+    told = [line for line in outputs[1].splitlines() if "mlcd:" in line]
+    assert 3 <= len(told) <= 5
+    assert all(len(line) < 300 for line in told)
+
+
+def test_a_step_that_has_no_memory_for_measuring_is_not_measured_again(tmp_path: Path) -> None:
+    program = """
+from mlcd.worker.keras_fit import noise
+noise.Schedule.due = lambda self, step: True
+tries = []
+make = noise.NoiseWatch.__init__
+
+def full(iterator):
+    tries.append(1)
+    raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+def watch(self, *of):
+    make(self, *of)
+    self._measuring = full
+
+noise.NoiseWatch.__init__ = watch
+model.compile("adam", loss)
+found = model.fit(x[:100], y[:100], batch_size=10, epochs=2, verbose=0)
+print("epochs", len(found.history["loss"]), "tries", len(tries), "steps", int(model.optimizer.iterations))
+
+def full(iterator):
+    tf.debugging.Assert(False, ["the program's own"])
+
+model.compile("sgd", loss)
+model.fit(x, y, verbose=0)
+"""
+    process = start(MODEL + program, tmp_path, MLCD_NOISE=1, **QUIET)
+    output, _ = process.communicate(timeout=PATIENCE_S)
+    assert "epochs 2 tries 1 steps 20" in output
+    assert "there is no memory for measuring it" in output
+    assert process.returncode != 0, "what the program itself raises in a step is raised"
+    assert "InvalidArgumentError" in output
 
 
 def test_measuring_the_noise_changes_nothing_of_the_training(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def learn_job(job: RecordedJob, seed: int = 0) -> LearntJob:
     base, largest = job.work[0].batch, job.work[-1].batch
     model = fit_form(Form.NOISE_SCALE, job.work) if len(job.work) > 1 else None
     scale = min(_scale(model), FLAT * largest)
-    return LearntJob(laws, OtherNoise(scale, base, job.first_noise.get(base)))
+    return LearntJob(laws, OtherNoise(scale, job.first_noise.get(base)))
 
 
 def _law(rows: Iterable[Recorded], profiler: _Profiler) -> StepLaw:

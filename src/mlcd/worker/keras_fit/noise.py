@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
 from mlcd.worker import ranks
-from mlcd.worker.guard import guard
+from mlcd.worker.guard import guard, log_error, log_once
 from mlcd.worker.keras_fit.counter import TrainStep
 from mlcd.worker.keras_fit.gradient_probe import GradientProbe
 from mlcd.worker.noise.meter import NoiseMeter
@@ -34,7 +36,7 @@ class NoiseWatch:
         self._measuring = make(model, self._probe.measuring(step))
         self._meter = NoiseMeter()
         self._schedule = Schedule()
-        self._measures = ranks.rank(current().env) == 0
+        self._measures = ranks.rank(current().env) == 0 and _in_a_graph(model)
         self._steps = 0
         self._stepped_at = 0.0
         if model.distribute_strategy.num_replicas_in_sync == 1:
@@ -44,10 +46,24 @@ class NoiseWatch:
         """Whether to measure the next step."""
         return self._measures and self._probe.possible and self._schedule.due(self._steps + 1)
 
-    def measure(self, iterator: Any) -> Any:
-        """Do the step, and measure it."""
-        with self._probe.watching():
-            return self._measuring(iterator)
+    def measure(self, iterator: Any, plain: Callable[[Any], Any]) -> Any:
+        """Do the step, and measure it; where measuring itself fails, do it as the program would, now and from now on.
+
+        What the program raises by itself it raises again. A step that had no room in memory has taken its batch.
+        """
+        try:
+            with self._probe.watching():
+                return self._measuring(iterator)
+        except (StopIteration, tf.errors.OpError) as error:
+            if not isinstance(error, tf.errors.ResourceExhaustedError):
+                raise
+            log_once("gradient noise: there is no memory for measuring it: not measured")
+        except (
+            Exception
+        ) as error:  # the border to the user's training; the graph could not be built, so no step was done
+            log_error("gradient noise", error)
+        self._probe.possible = False
+        return plain(iterator)
 
     @guard(None)
     def stepped(self, measured: bool) -> None:
@@ -60,3 +76,11 @@ class NoiseWatch:
         if self._stepped_at:
             self._schedule.took(now - self._stepped_at, measured)
         self._stepped_at = now
+
+
+def _in_a_graph(model: Any) -> bool:
+    """Whether its steps become a graph; one that runs eagerly, or has no optimizer of Keras, cannot be watched."""
+    if not model.run_eagerly and model.optimizer is not None:
+        return True
+    log_once("gradient noise: this model runs eagerly or is compiled without an optimizer: not measured")
+    return False

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+import weakref
+from typing import Any, Protocol
 
 from mlcd.worker.first_optimizer import FirstOptimizer
 from mlcd.worker.guard import guard
 from mlcd.worker.session import Session, current
+
+
+class Reads(Protocol):
+    """A train function."""
+
+    def read_count(self) -> None:
+        """Take in what was counted since the last time."""
+        ...
 
 
 class Totals:
@@ -17,19 +26,32 @@ class Totals:
         self.first = FirstOptimizer()
         self.cut = False  # mlcd has ended `fit` before its time
         self._steps = self._samples = 0
+        self._functions: weakref.WeakSet[Reads] = weakref.WeakSet()
 
     def begin(self) -> None:
         """`fit` begins: its model marks the steps from now on."""
         self.first = FirstOptimizer()
         self.cut = False
 
+    def reads(self, function: Reads) -> None:
+        """Look at this train function once more when the program ends."""
+        self._functions.add(function)
+        before_end = current().before_end
+        if self.read_rest not in before_end:
+            before_end.append(self.read_rest)
+
+    @guard(None)
+    def read_rest(self) -> None:
+        """Take in what was done since the last look: a loop over `train_on_batch` ends without a word."""
+        for function in list(self._functions):
+            function.read_count()
+
     def add(self, model: Any, steps: int, samples: int) -> None:
         """A model has done that much more."""
-        if steps == 0 or not self.first.stepped(model):
+        if not (steps or samples) or not self.first.stepped(model):
             return
         self._steps, self._samples = self._steps + steps, self._samples + samples
-        accumulated = getattr(model.optimizer, "gradient_accumulation_steps", None) or 1
-        current().counts.set_hooked(self._steps // accumulated, float(self._samples))
+        current().counts.set_hooked(self._steps, float(self._samples))
 
 
 totals = Totals()

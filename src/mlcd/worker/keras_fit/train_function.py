@@ -35,11 +35,12 @@ class TrainFunction:
         self._read_seconds = _READ_SECONDS_ON_GPU if tf.config.list_logical_devices("GPU") else _READ_SECONDS
         self._read = (0, 0)
         self._next_read = self._next_report = 0.0
+        totals.reads(self)
 
     def __call__(self, iterator: Any) -> Any:
         watch = self._noise
         measure = watch is not None and watch.due()
-        logs = (watch.measure if watch is not None and measure else self._plain)(iterator)
+        logs = watch.measure(iterator, self._plain) if watch is not None and measure else self._plain(iterator)
         if watch is not None:
             watch.stepped(measure)
         self._after_step(logs)
@@ -61,7 +62,8 @@ class TrainFunction:
     def read_count(self) -> None:
         """Take in what was counted since the last time."""
         before, self._read = self._read, self._counter.read()
-        totals.add(self._model, self._read[0] - before[0], self._read[1] - before[1])
+        every = getattr(self._model.optimizer, "gradient_accumulation_steps", None) or 1
+        totals.add(self._model, self._read[0] // every - before[0] // every, self._read[1] - before[1])
 
 
 def hook_trainer(module: Any) -> None:
