@@ -1,0 +1,212 @@
+"""A parameter store on a machine that mlcd rents, on an emulated EC2: used, billed, lost, and never rented twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from ec2_books import LEAST_SECONDS, lives
+from emulated import EmulatedEc2, emulated_ec2, wait_for
+from function_tasks import Field, log_of, settings
+from function_trainings import curve, one_process, training
+from mlcd.clouds.ec2.settings import Ec2Settings
+from mlcd.core.task import EndCause, Handle, TaskState, TaskStatus
+from mlcd_functions.cloud import FunctionsCloud
+from mlcd_functions.files import TaskFiles
+
+pytestmark = pytest.mark.slow
+TYPE = "c5n.large"
+LATE_S = 20.0  # a machine is billed from when it is asked for, and until its end is known here
+
+
+class RentingField(Field):
+    """The functions of this computer, with parameter stores on the emulated EC2."""
+
+    def __init__(self, home: Path, ec2: EmulatedEc2, **changes: Any) -> None:
+        given = {"parameters": "ec2", "straggler_seconds": 60.0, **changes}
+        super().__init__(home, **given)
+        ours = settings(home, **given)
+        machines = Ec2Settings(python=sys.executable, start_seconds=5.0, keep_seconds=0.0)
+        self.cloud = FunctionsCloud(type(ours)(home=home, clouds=(*ours.clouds, machines)))
+        self.ec2 = ec2
+
+    def rented(self) -> list[dict[str, Any]]:
+        """Every machine there ever was for the task, as AWS tells it."""
+        only = [{"Name": "tag:mlcd:job", "Values": ["job"]}]
+        found = self.ec2.boto("ec2").describe_instances(Filters=only)["Reservations"]
+        return [one for each in found for one in each["Instances"]]
+
+    def hosts(self) -> list[dict[str, Any]]:
+        return [one for one in self.rented() if one["State"]["Name"] in ("pending", "running")]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedEc2]:
+    pytest.importorskip("asyncssh", reason="pip install 'mlcd[ec2]'")
+    with emulated_ec2(tmp_path_factory.mktemp("ec2")) as ec2:
+        yield ec2
+
+
+@pytest.fixture
+def field(running: EmulatedEc2, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RentingField]:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in running.env.items():
+        monkeypatch.setenv(name, value)
+    opened = RentingField(tmp_path / "home", running)
+    yield opened
+    opened.end_everything()
+    running.terminate_all()
+
+
+def test_functions_train_through_a_machine_that_is_rented_billed_and_given_back(
+    field: RentingField, tmp_path: Path
+) -> None:
+    task = training(field, tmp_path, STEPS="20")
+    status = field.run(task, nodes=2)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    assert curve(log_of(task)) == pytest.approx(one_process(tmp_path, 20), rel=1e-9)
+    (machine,) = field.rented()
+    assert machine["State"]["Name"] in ("shutting-down", "terminated")
+    assert machine["InstanceType"] == TYPE
+    charges = {charge.what: charge for charge in status.charges}
+    lines = ("1 × c5n.large", "minimum of 60 s each", "disk", "public addresses")
+    assert {f"parameter store: {line}" for line in lines} <= {*charges, "parameter store: minimum of 60 s each"}
+    assert "parameter store" not in charges, "it is not paid for twice"
+    assert_store_bill(field, status)
+
+
+def assert_store_bill(field: RentingField, status: TaskStatus) -> None:
+    """The machines of stores, each from its launch to its end, and for a minute at least."""
+    usd = sum(
+        charge.usd
+        for charge in status.charges
+        if charge.what.startswith(("parameter store: 1 ×", "parameter store: minimum"))
+    )
+    paid = sum(life.charged_seconds for life in lives(field.ec2, "job"))
+    assert paid >= LEAST_SECONDS
+    hourly = 0.108
+    assert hourly * (paid - 2.0) / 3600 < usd < hourly * (paid + LATE_S) / 3600
+
+
+def test_the_password_is_in_no_tag_no_user_data_and_no_log(field: RentingField, tmp_path: Path) -> None:
+    task = training(field, tmp_path, STEPS="30", PAUSE="0.2")
+    handle = field.launch(task, nodes=2)
+    field.wait(handle, lambda status: status.progress.steps >= 3)
+    files = TaskFiles.of(field.cloud.home, handle)
+    password = str(__import__("json").loads((files.root / "store.json").read_text())["password"])
+    assert (files.root / "store.json").stat().st_mode & 0o077 == 0
+    (machine,) = field.hosts()
+    data = field.ec2.boto("ec2").describe_instance_attribute(InstanceId=machine["InstanceId"], Attribute="userData")
+    assert password not in f"{machine}{data}"
+    lines = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
+    assert not [line for line in lines if password in line]
+    assert field.wait(handle).state is TaskState.SUCCEEDED
+    home = [path for path in field.home.rglob("*") if path.is_file() and password.encode() in path.read_bytes()]
+    assert home == []
+
+
+def test_a_machine_that_dies_is_replaced_and_all_go_on_from_their_last_iteration(
+    field: RentingField, tmp_path: Path
+) -> None:
+    task = training(field, tmp_path, STEPS="60", PAUSE="0.2", KEEP="1", SAVE="1000")
+    handle = field.launch(task, nodes=2)
+    field.wait(handle, lambda status: status.progress.steps >= 10)
+    (machine,) = field.hosts()
+    field.ec2.fault("poweroff", machine["InstanceId"])
+    status = field.wait(handle)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    assert "the parameter store was lost" in log_of(task)
+    assert curve(log_of(task)) == pytest.approx(one_process(tmp_path, 60), rel=1e-9)
+    assert status.progress.samples <= (60 + 2) * 32, "no more than the last iteration is done again"
+    assert len(field.rented()) == 2
+    assert field.hosts() == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_whatever_is_killed_while_renting_and_training_the_machine_is_rented_once(
+    field: RentingField, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    task = training(field, tmp_path, STEPS="60", PAUSE="0.2")
+    handle = field.launch(task, nodes=2)
+    kills = 0
+    while not (status := field.cloud.status(handle)).state.ended:
+        if kills < 8:
+            time.sleep(chance.uniform(0.1, 2.0))
+            kills += kill_runners(field.home, chance)
+        time.sleep(0.1)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    assert curve(log_of(task)) == pytest.approx(one_process(tmp_path, 60), rel=1e-9)
+    assert kills >= 8
+    assert len(field.rented()) == 1
+    assert field.hosts() == []
+    assert len(field.state(handle).stores) == 1
+
+
+def kill_runners(home: Path, chance: random.Random) -> int:
+    """SIGKILL for the runner of the functions, that of the machine, or both."""
+    lines = {process.pid: process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])}
+    ours = [
+        pid
+        for pid, line in lines.items()
+        if "mlcd.clouds.tasks.runner" in line and any(str(home) in part for part in line)
+    ]
+    victims = [pid for pid in ours if chance.random() < 0.7]
+    for pid in victims:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return bool(victims)
+
+
+def test_where_there_is_no_room_for_the_machine_the_task_says_so_and_no_function_is_invoked(
+    field: RentingField, tmp_path: Path
+) -> None:
+    task = training(field, tmp_path, STEPS="5")
+    field.ec2.fault("no-capacity", TYPE)
+    try:
+        status = field.run(task, nodes=2)
+    finally:
+        field.ec2.fault("no-capacity", TYPE, "off")
+    assert (status.cause, field.state(task.id).invocations) == (EndCause.NO_CAPACITY, 0)
+    assert status.usd == 0.0
+    assert field.rented() == []
+
+
+def test_a_stop_while_it_boots_gives_it_back(field: RentingField, tmp_path: Path) -> None:
+    handle = field.launch(training(field, tmp_path, STEPS="5"), nodes=2)
+    wait_for(field.rented, "the machine to be rented")
+    field.cloud.stop(handle)
+    field.cloud.stop(handle)
+    status = field.wait(handle)
+    assert status.state is TaskState.STOPPED
+    assert field.hosts() == []
+    assert field.state(handle).invocations == 0
+
+
+def test_the_machine_is_owned_as_long_as_the_task_needs_it_and_a_single_function_has_none(
+    field: RentingField, tmp_path: Path
+) -> None:
+    assert field.cloud.offers()[0].store_usd_per_hour > 0.108
+    task = training(field, tmp_path, STEPS="20", PAUSE="0.2")
+    handle = field.launch(task, nodes=2)
+    field.wait(handle, lambda status: status.progress.steps >= 3)
+    owned = {each.handle: each for each in field.cloud.owned()}
+    assert set(owned) == {handle, store_of(field, handle)}
+    assert owned[store_of(field, handle)].task_id == handle
+    field.wait(handle)
+    assert list(field.cloud.owned()) == []
+
+
+def store_of(field: RentingField, handle: Handle) -> str:
+    return field.state(handle).stores[-1]
