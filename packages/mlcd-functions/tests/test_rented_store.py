@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from ec2_books import LEAST_SECONDS, lives
+from ec2_books import lives, machine_usd
 from emulated import EmulatedEc2, emulated_ec2, wait_for
 from function_tasks import Field, log_of, settings
-from function_trainings import curve, one_process, training
+from function_trainings import PROGRAM, curve, one_process, training
+from mlcd.api import Client
 from mlcd.clouds.ec2.settings import Ec2Settings
-from mlcd.core.task import EndCause, Handle, TaskState, TaskStatus
+from mlcd.core.records import BillItem
+from mlcd.core.run import JobState
+from mlcd.core.task import Charge, EndCause, Handle, Task, TaskState
+from mlcd.settings import read_settings
+from mlcd_functions import open_cloud
 from mlcd_functions.cloud import FunctionsCloud
 from mlcd_functions.files import TaskFiles
+from mlcd_functions.settings import FunctionsSettings
 
 pytestmark = pytest.mark.slow
 TYPE = "c5n.large"
+MACHINE = f"1 × {TYPE}"
+USD_PER_HOUR = 0.108
+KEEP_S = 120.0  # that the machine of a probe's store waits
 LATE_S = 20.0  # a machine is billed from when it is asked for, and until its end is known here
 
 
@@ -37,12 +50,18 @@ class RentingField(Field):
         super().__init__(home, **given)
         ours = settings(home, **given)
         machines = Ec2Settings(python=sys.executable, start_seconds=5.0, keep_seconds=0.0)
-        self.cloud = FunctionsCloud(type(ours)(home=home, clouds=(*ours.clouds, machines)))
+        self.settings = replace(ours, clouds=(*ours.clouds, machines))
+        self.cloud = FunctionsCloud(self.settings)
         self.ec2 = ec2
+        self.job_id = uuid.uuid4().hex
+
+    def task(self, run: str, **changes: Any) -> Task:
+        """A task of a job of its own: the emulation remembers the machines of others."""
+        return super().task(run, job_id=self.job_id, **changes)
 
     def rented(self) -> list[dict[str, Any]]:
         """Every machine there ever was for the task, as AWS tells it."""
-        only = [{"Name": "tag:mlcd:job", "Values": ["job"]}]
+        only = [{"Name": "tag:mlcd:job", "Values": [self.job_id]}]
         found = self.ec2.boto("ec2").describe_instances(Filters=only)["Reservations"]
         return [one for each in found for one in each["Instances"]]
 
@@ -80,23 +99,17 @@ def test_functions_train_through_a_machine_that_is_rented_billed_and_given_back(
     assert machine["State"]["Name"] in ("shutting-down", "terminated")
     assert machine["InstanceType"] == TYPE
     charges = {charge.what: charge for charge in status.charges}
-    lines = ("1 × c5n.large", "minimum of 60 s each", "disk", "public addresses")
-    assert {f"parameter store: {line}" for line in lines} <= {*charges, "parameter store: minimum of 60 s each"}
+    assert {f"parameter store: {line}" for line in (MACHINE, "disk", "public addresses")} <= charges.keys()
     assert "parameter store" not in charges, "it is not paid for twice"
-    assert_store_bill(field, status)
+    assert_machines_are_paid(field.ec2, field.job_id, status.charges)
 
 
-def assert_store_bill(field: RentingField, status: TaskStatus) -> None:
-    """The machines of stores, each from its launch to its end, and for a minute at least."""
-    usd = sum(
-        charge.usd
-        for charge in status.charges
-        if charge.what.startswith(("parameter store: 1 ×", "parameter store: minimum"))
-    )
-    paid = sum(life.charged_seconds for life in lives(field.ec2, "job"))
-    assert paid >= LEAST_SECONDS
-    hourly = 0.108
-    assert hourly * (paid - 2.0) / 3600 < usd < hourly * (paid + LATE_S) / 3600
+def assert_machines_are_paid(ec2: EmulatedEc2, job_id: str, bill: Sequence[Charge | BillItem]) -> None:
+    """The machines of stores, each from its launch to its end, for a minute at least, and once."""
+    paid = sum(life.charged_seconds for life in lives(ec2, job_id))
+    name = "parameter store: "
+    lines = [replace(line, what=line.what.removeprefix(name)) for line in bill if line.what.startswith(name)]
+    assert USD_PER_HOUR * (paid - 2.0) < 3600 * machine_usd(lines) < USD_PER_HOUR * (paid + LATE_S)
 
 
 def test_the_password_is_in_no_tag_no_user_data_and_no_log(field: RentingField, tmp_path: Path) -> None:
@@ -104,7 +117,7 @@ def test_the_password_is_in_no_tag_no_user_data_and_no_log(field: RentingField, 
     handle = field.launch(task, nodes=2)
     field.wait(handle, lambda status: status.progress.steps >= 3)
     files = TaskFiles.of(field.cloud.home, handle)
-    password = str(__import__("json").loads((files.root / "store.json").read_text())["password"])
+    password = str(json.loads((files.root / "store.json").read_text())["password"])
     assert (files.root / "store.json").stat().st_mode & 0o077 == 0
     (machine,) = field.hosts()
     data = field.ec2.boto("ec2").describe_instance_attribute(InstanceId=machine["InstanceId"], Attribute="userData")
@@ -151,7 +164,6 @@ def test_whatever_is_killed_while_renting_and_training_the_machine_is_rented_onc
     assert kills >= 8
     assert len(field.rented()) == 1
     assert field.hosts() == []
-    assert len(field.state(handle).stores) == 1
 
 
 def kill_runners(home: Path, chance: random.Random) -> int:
@@ -210,3 +222,64 @@ def test_the_machine_is_owned_as_long_as_the_task_needs_it_and_a_single_function
 
 def store_of(field: RentingField, handle: Handle) -> str:
     return field.state(handle).stores[-1]
+
+
+def test_the_check_tries_all_that_renting_needs(field: RentingField) -> None:
+    findings = {each.what: each for each in open_cloud.findings(field.settings)}
+    assert [each for each in findings.values() if not each.ok] == []
+    assert "c5n.large, 5.25 GiB" in findings["parameter store: machine"].detail
+    field.ec2.fault("deny", "RunInstances")
+    try:
+        findings = {each.what: each for each in open_cloud.findings(field.settings)}
+    finally:
+        field.ec2.fault("deny", "RunInstances", "off")
+    missing = findings["parameter store: us-east-1: ec2:RunInstances"]
+    assert (missing.ok, "ec2:RunInstances is missing" in missing.detail) == (False, True)
+
+
+def test_a_job_is_searched_trained_and_billed_with_one_machine_for_the_stores_of_its_tasks(
+    field: RentingField, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store of the training takes over the machine that the probe's store leaves."""
+    client = client_of(field, monkeypatch)
+    try:
+        job_id = client.submit(client.load(job(tmp_path / "program")))
+        client.confirm(job_id)
+        client.start(job_id)
+        view = list(client.follow(job_id))[-1]
+        assert view.record.state is JobState.SUCCEEDED, view.record.error
+        wait_for(lambda: not client.sweep() and not field.ec2.hosts(), "the machine to be given back")
+        assert len(lives(field.ec2, job_id)) == 1
+        assert_machines_are_paid(field.ec2, job_id, view.bill)
+        assert sum(item.usd for item in view.bill) == pytest.approx(view.spent.usd)
+    finally:
+        client.sweep(end=True, others=True)
+        client.close()
+
+
+def client_of(field: RentingField, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """Its controllers are processes of their own, and find their settings as users' do."""
+    monkeypatch.setenv("MLCD_HOME", str(field.home))
+    machines = replace(field.settings.of(Ec2Settings), keep_seconds=KEEP_S)
+    for section in (field.settings.of(FunctionsSettings), machines):
+        for name, value in asdict(section).items():
+            monkeypatch.setenv(f"MLCD_{section.section}_{name}".upper(), str(value))
+    return Client(read_settings())
+
+
+def job(workdir: Path) -> dict[str, Any]:
+    workdir.mkdir()
+    shutil.copy(PROGRAM, workdir / "train.py")
+    return {
+        "name": "rents",
+        "workdir": str(workdir),
+        "run": "python train.py",
+        "num_nodes": 2,
+        "cloud": "functions",
+        "resources": {"instance_type": "fn-3538mb"},
+        "search": {"strategy": "exhaustive", "kinds": ["function"]},
+        "work": {"samples": 60 * 32},
+        "envs": {"STEPS": "60", "PAUSE": "0.1"},
+        "probe": {"warmup_seconds": 0.2, "min_seconds": 0.5, "max_seconds": 3, "silent_seconds": 120},
+        "checkpoint": {"grace_seconds": 2},
+    }

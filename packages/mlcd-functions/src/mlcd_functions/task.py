@@ -88,7 +88,8 @@ class FunctionTask(TaskLife[Spec, State]):
         if outcome is None:
             outcome = self._live()
             self._end_functions(outcome)
-            self._record.change(outcome=outcome)
+            with suppress(OSError):  # a full disk: what is rented must be given back all the same
+                self._record.change(outcome=outcome)
         self._end(outcome)
 
     def _parameter_store(self, files: TaskFiles) -> ParameterStore:

@@ -31,7 +31,8 @@ def check_store(settings: Settings, ours: FunctionsSettings) -> Iterator[Finding
     yield from rights
     if rights[0].ok:
         yield _found("machine", lambda: _machine(settings, ours))
-        yield _found("way from here", lambda: _way_here(account, ec2))
+        if ec2.subnets:  # the default ones have a way
+            yield _found("way from here", lambda: _way_here(account, ec2))
         if ours.security_groups:
             yield _found("way from functions", lambda: _way_of_functions(account, ours))
 

@@ -97,10 +97,10 @@ class RentedStore:
         if self._plan is None:
             raise CloudError(f"The plan of the parameter store of {self._task.id} is gone.")
         state = self._record.state
-        name = beside(self._task.id, f"{_NAME}{len(state.stores) + 1}")
         left = state.seconds_left(self._task.max_seconds)
-        task = store_task(self._task, name, self._plan, self._settings, self._home, left)
-        self._record.change(stores=(*state.stores, name))
+        if not self._name or self._cloud.files_of(self._name).read_spec() is not None:
+            self._record.change(stores=(*state.stores, beside(self._task.id, f"{_NAME}{len(state.stores) + 1}")))
+        task = store_task(self._task, self._name, self._plan, self._settings, self._home, left)
         self.anew = state.generation > 0
         self._cloud.launch(task, self._plan.deployment, {PASSWORD: self._plan.password})
 
