@@ -240,6 +240,7 @@ def test_what_is_missing_is_said_with_what_to_do(tmp_path: Path) -> None:
     for what, setting in {
         "role": "functions.role",
         "object store": "functions.objects",
+        "parameter store": "functions.parameters",
         "network": "functions.security_groups",
     }.items():
         assert (found[what].ok, setting in found[what].hint) == (False, True), found[what]

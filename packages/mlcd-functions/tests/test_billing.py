@@ -75,7 +75,9 @@ def test_a_function_that_would_be_lost_at_once_still_has_a_price(tmp_path: Path)
 
 def test_offers_know_what_comes_with_functions(tmp_path: Path) -> None:
     here = next(iter(FunctionsCloud(settings(tmp_path)).offers()))
-    away = FunctionsSettings(endpoint="aws", objects="s3://bucket", duration_seconds=75)
+    away = FunctionsSettings(
+        endpoint="aws", objects="s3://bucket", duration_seconds=75, subnets="subnet-1", security_groups="sg-1"
+    )
     offers = list(FunctionsCloud(Settings(home=tmp_path, clouds=(away,))).offers())
     there = offers[0]
     assert (here.extras_usd_per_hour, here.lifetime_seconds) == (0.0, 870.0)

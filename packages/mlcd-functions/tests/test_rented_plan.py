@@ -12,7 +12,7 @@ import boto3
 import pytest
 
 from mlcd.clouds.ec2.settings import Ec2Settings
-from mlcd.core.machines import InstanceType, Offer
+from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.task import Task, TaskKind
 from mlcd.core.view import Finding
 from mlcd.errors import UserError
@@ -26,11 +26,10 @@ from mlcd_functions.rented.plan import (
     list_usd_per_hour,
     program_folder,
     refuse_too_small,
-    refuse_unreachable,
     store_task,
 )
 from mlcd_functions.settings import FunctionsSettings
-from mlcd_functions.stores import rents_store
+from mlcd_functions.stores import refuse_storeless, rents_store
 
 moto = pytest.importorskip("moto")
 AWAY = FunctionsSettings(
@@ -44,6 +43,7 @@ def test_at_aws_a_store_is_rented_unless_another_one_is_named() -> None:
     assert not rents_store(replace(AWAY, parameters="rediss://mine"))
     assert not rents_store(FunctionsSettings())
     assert rents_store(FunctionsSettings(parameters="ec2"))
+    assert not rents_store(replace(AWAY, subnets="")), "whoever has no VPC needs no permissions of EC2"
 
 
 def test_it_stands_where_the_functions_reach_it(tmp_path: Path) -> None:
@@ -58,9 +58,14 @@ def test_it_stands_where_the_functions_reach_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("missing", ["subnets", "security_groups"])
 def test_functions_that_could_not_reach_it_are_not_launched(tmp_path: Path, missing: str) -> None:
     away = replace(AWAY, **{missing: ""})
-    with pytest.raises(UserError, match="in their VPC alone"):
-        refuse_unreachable(away)
-    refuse_unreachable(FunctionsSettings(parameters="ec2"))
+    for storeless in (away, replace(away, parameters="ec2"), FunctionsSettings(endpoint="http://localhost:1")):
+        cloud = FunctionsCloud(Settings(home=tmp_path, clouds=(storeless,)))
+        small = cloud.offers()[0]
+        with pytest.raises(UserError, match="in their VPC alone"):
+            cloud.refuse(Deployment(small, 2))
+    refuse_storeless(FunctionsSettings(parameters="ec2"))
+    refuse_storeless(FunctionsSettings())
+    refuse_storeless(AWAY)
 
 
 def test_what_does_not_fit_the_machine_is_refused() -> None:
@@ -117,7 +122,6 @@ def test_what_is_missing_for_renting_is_said_with_what_to_do(account: Any, tmp_p
     net = account.create_subnet(VpcId=vpc, CidrBlock="10.9.1.0/24")["Subnet"]["SubnetId"]
     group = account.create_security_group(GroupName="functions", Description="d", VpcId=vpc)["GroupId"]
     found = findings(tmp_path, subnets=net, security_groups=group)
-    assert found["place"].ok
     assert (found["way from here"].ok, "functions.store_subnets" in found["way from here"].hint) == (False, True)
     assert found["way from functions"].ok
     gateway = account.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
@@ -130,7 +134,6 @@ def test_what_is_missing_for_renting_is_said_with_what_to_do(account: Any, tmp_p
     found = findings(tmp_path, subnets=net, security_groups=group)
     assert found["way from here"].ok, found["way from here"]
     assert (found["way from functions"].ok, "6379" in found["way from functions"].hint) == (False, True)
-    assert not findings(tmp_path, subnets="", security_groups="")["place"].ok
 
 
 def test_a_subnet_that_is_not_there_is_told(account: Any, tmp_path: Path) -> None:

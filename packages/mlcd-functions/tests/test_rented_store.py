@@ -181,6 +181,22 @@ def kill_runners(home: Path, chance: random.Random) -> int:
     return bool(victims)
 
 
+def test_a_runner_that_is_killed_at_the_end_leaves_nothing_and_the_next_rents_nothing(
+    field: RentingField, tmp_path: Path
+) -> None:
+    task = training(field, tmp_path, STEPS="10")
+    handle = field.launch(task, nodes=2)
+    field.wait_until_running(handle)
+    wait_for(lambda: field.state(handle).outcome, "its functions to have ended")
+    os.kill(field.state(handle).pid, signal.SIGKILL)
+    status = field.wait(handle)
+    assert status.state is TaskState.SUCCEEDED, (status, log_of(task))
+    assert curve(log_of(task)) == pytest.approx(one_process(tmp_path, 10), rel=1e-9)
+    assert len(field.rented()) == 1
+    assert field.hosts() == []
+    assert_machines_are_paid(field.ec2, field.job_id, status.charges)
+
+
 def test_where_there_is_no_room_for_the_machine_the_task_says_so_and_no_function_is_invoked(
     field: RentingField, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from mlcd_functions.packaging.limits import in_words
 from mlcd_functions.service import isolation
 from mlcd_functions.service.starting import ServiceSettings, service_url
 from mlcd_functions.settings import FunctionsSettings
-from mlcd_functions.stores import objects_url, rents_store
+from mlcd_functions.stores import objects_url, refuse_storeless, rents_store
 from mlcd_functions.valkey_server import start_servers
 
 INSTALL = "pip install 'mlcd[functions]'"
@@ -199,13 +199,20 @@ def _try_objects(settings: FunctionsSettings, home: Path) -> str:
 
 
 def _store(settings: FunctionsSettings) -> Iterator[Finding]:
-    """One that is rented is looked at by mlcd_functions.rented.checks."""
-    if not rents_store(settings):
-        ask = _parameters if settings.parameters else _try_servers
-        yield _found("parameter store", lambda: ask(settings))
+    """What renting one needs is looked at by mlcd_functions.rented.checks."""
+    ask = (
+        _rented if rents_store(settings) else _parameters if settings.parameters or settings.endpoint else _try_servers
+    )
+    yield _found("parameter store", lambda: ask(settings))
+
+
+def _rented(settings: FunctionsSettings) -> str:
+    refuse_storeless(settings)
+    return f"rented for each task: {settings.store_type} in {settings.region}"
 
 
 def _parameters(settings: FunctionsSettings) -> str:
+    refuse_storeless(settings)
     import redis
 
     try:

@@ -25,7 +25,7 @@ from mlcd_functions.offers import LARGEST_MB, MOST_FUNCTIONS, Terms, make_offers
 from mlcd_functions.prices import prices_of
 from mlcd_functions.ranks import margin_seconds, tick_seconds
 from mlcd_functions.settings import FunctionsSettings
-from mlcd_functions.stores import bills_requests, check_writable, objects_url, rents_store
+from mlcd_functions.stores import bills_requests, check_writable, objects_url, refuse_storeless, rents_store
 
 if TYPE_CHECKING:
     from mlcd_functions.rented.stores import RentedStores
@@ -96,6 +96,8 @@ class FunctionsCloud(RunnerCloud[Spec, State]):
                 f"{deployment} needs {deployment.nodes} functions; {deployment.offer.max_nodes} may run at once.",
                 "Ask for fewer, or raise the settings functions.most and functions.concurrency.",
             )
+        if deployment.nodes > 1:
+            refuse_storeless(self._settings)
         self._check_memory(memory_of(deployment.offer))
 
     def owned(self) -> Iterable[Owned]:

@@ -32,11 +32,11 @@ class FunctionsSettings:
     objects: str = setting("", "`s3://bucket/prefix` for code, data and checkpoints; empty: a folder of this computer")
     parameters: str = setting(
         "",
-        "`rediss://…` of the parameter store between functions; `ec2`: a machine of EC2, rented for each task; empty: at AWS such a machine, else started on demand on this computer",
+        "`rediss://…` of the parameter store between functions; `ec2`: a machine of EC2, rented for each task; empty: in a VPC at AWS such a machine, here started on demand on this computer",
         secret=True,
     )
     store_memory_mb: int = setting(1024, "memory of a parameter store that is rented or started on demand")
-    store_type: str = setting("c5n.large", "the machine of a rented one: 3 Gbit/s, as much as five functions")
+    store_type: str = setting("c5n.large", "the machine of a rented one, x86-64: 3 Gbit/s, as much as five functions")
     store_subnets: str = setting(
         "",
         "`subnet-…`: where it is rented, in the functions' VPC, with a way to the internet",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
-from mlcd.errors import CloudError
+from mlcd.errors import CloudError, UserError
 from mlcd.sync import SyncError, remove_task
 from mlcd_functions.messages import WRITABLE
 from mlcd_functions.objects.base import open_object_store
@@ -16,6 +16,7 @@ from mlcd_functions.settings import FunctionsSettings
 from mlcd_functions.valkey_server import Servers, start_servers
 
 RENTED = "ec2"  # as functions.parameters
+AWS = "aws"  # as functions.endpoint
 
 
 def objects_url(settings: FunctionsSettings, home: Path, task_id: str) -> str:
@@ -44,8 +45,24 @@ def check_writable(url: str) -> None:
 
 
 def rents_store(settings: FunctionsSettings) -> bool:
-    """Whether several functions get a parameter store on a machine of their own: at AWS, unless another one is named."""
-    return settings.parameters == RENTED or bool(settings.endpoint and not settings.parameters)
+    """Whether several functions get a parameter store on a machine of their own: in a VPC at AWS, unless another is named."""
+    by_itself = settings.endpoint == AWS and not settings.parameters and _in_vpc(settings)
+    return settings.parameters == RENTED or by_itself
+
+
+def refuse_storeless(settings: FunctionsSettings) -> None:
+    """Raise where several functions would have no parameter store that they reach."""
+    without = settings.endpoint and not settings.parameters and not rents_store(settings)
+    beyond = settings.parameters == RENTED and settings.endpoint == AWS and not _in_vpc(settings)
+    if without or beyond:
+        raise UserError(
+            "Several functions at AWS need a parameter store, and reach one that mlcd rents in their VPC alone.",
+            "Set functions.subnets and functions.security_groups, or name a store of yours with functions.parameters.",
+        )
+
+
+def _in_vpc(settings: FunctionsSettings) -> bool:
+    return bool(settings.subnets and settings.security_groups)
 
 
 class ParameterStore(Protocol):

@@ -15,7 +15,7 @@ from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.core.view import Finding
 from mlcd.errors import MlcdError, UserError
 from mlcd.settings import Settings
-from mlcd_functions.rented.plan import PORT, binary_for_machines, ec2_settings, make_plan, refuse_unreachable
+from mlcd_functions.rented.plan import PORT, binary_for_machines, ec2_settings, make_plan
 from mlcd_functions.settings import FunctionsSettings
 
 _NAME = "parameter store"
@@ -25,7 +25,6 @@ def check_store(settings: Settings, ours: FunctionsSettings) -> Iterator[Finding
     """What was found, one thing after the other; without credentials the rest is not tried."""
     ec2 = ec2_settings(settings, ours)
     account = Account(ec2)
-    yield _found("place", lambda: _place(ours))
     yield _found("program", lambda: f"{binary_for_machines().stat().st_size >> 10:,} KiB, sent to the machine")
     rights = [replace(each, what=f"{_NAME}: {each.what}") for each in check_account(ec2, settings.home, time.time())]
     yield from rights
@@ -35,11 +34,6 @@ def check_store(settings: Settings, ours: FunctionsSettings) -> Iterator[Finding
             yield _found("way from here", lambda: _way_here(account, ec2))
         if ours.security_groups:
             yield _found("way from functions", lambda: _way_of_functions(account, ours))
-
-
-def _place(ours: FunctionsSettings) -> str:
-    refuse_unreachable(ours)
-    return f"rented for each task: {ours.store_type} in {ours.region}"
 
 
 def _machine(settings: Settings, ours: FunctionsSettings) -> str:

