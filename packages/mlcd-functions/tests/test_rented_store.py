@@ -211,6 +211,17 @@ def test_where_there_is_no_room_for_the_machine_the_task_says_so_and_no_function
     assert field.rented() == []
 
 
+def test_the_limit_counts_from_the_machine_on_and_ends_it(field: RentingField, tmp_path: Path) -> None:
+    task = replace(training(field, tmp_path, STEPS="100000", PAUSE="0.2"), max_seconds=25.0)
+    status = field.run(task, nodes=2)
+    assert status.cause is EndCause.TIME_LIMIT, (status, log_of(task))
+    assert field.hosts() == []
+    (life,) = lives(field.ec2, field.job_id)
+    assert status.started_at == pytest.approx(life.launched_at, abs=2.0)
+    assert life.ended_at is not None
+    assert 23.0 < life.ended_at - life.launched_at < 25.0 + LATE_S
+
+
 def test_a_stop_while_it_boots_gives_it_back(field: RentingField, tmp_path: Path) -> None:
     handle = field.launch(training(field, tmp_path, STEPS="5"), nodes=2)
     wait_for(field.rented, "the machine to be rented")

@@ -172,8 +172,8 @@ class FunctionsCloud(RunnerCloud[Spec, State]):
             Charge("requests", 0.0, prices.requests_usd(state.invocations)),
             *([Charge("requests to S3", 0.0, objects_usd)] if objects_usd else []),
             *([Charge("parameter store", whole, store_usd)] if store_usd else []),
-            *(self._stores.charges(state) if state.stores else ()),
             *([Charge(starting, state.init_seconds / deployment.nodes, 0.0)] if state.starts else []),
+            *(self._stores.charges(state) if state.stores else ()),
         )
 
     def _owned(self, files: Files[Spec, State]) -> Owned | None:
