@@ -13,6 +13,7 @@ import pytest
 from emulated import EmulatedEc2, wait_for
 from mlcd.api import Client
 from mlcd.core.records import BillItem
+from mlcd.core.task import Charge
 
 LATE_S = 8.0  # a machine is billed from when it is asked for, and until its end is known here
 LEAST_SECONDS = 60.0  # that AWS charges for an instance
@@ -63,7 +64,7 @@ def lives(ec2: EmulatedEc2, job_id: str, died: Mapping[str, float] | None = None
     return [_life(one, died or {}) for each in found for one in each["Instances"]]
 
 
-def machine_usd(bill: Iterable[BillItem]) -> float:
+def machine_usd(bill: Iterable[BillItem | Charge]) -> float:
     """What of a bill is for the machines themselves, without disk, addresses and data."""
     return sum(item.usd for item in bill if _MACHINES.match(item.what))
 

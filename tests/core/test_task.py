@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mlcd.core.task import EndCause, Refusal, TaskState, TaskStatus
+from mlcd.core.task import EndCause, Refusal, TaskState, TaskStatus, beside, main_task
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,8 @@ def test_a_status_has_a_cause_once_its_task_has_ended_whatever_its_words(
 def test_a_refusal_that_is_added_later_is_the_cause() -> None:
     failed = TaskStatus(TaskState.FAILED, reason="The key is wrong.")
     assert replace(failed, refused=Refusal.USER).cause is EndCause.REFUSED
+
+
+def test_what_runs_beside_a_task_names_it() -> None:
+    assert main_task(beside("job-t1", "store-1")) == "job-t1"
+    assert main_task("job-t1") == "job-t1"

@@ -97,6 +97,7 @@ def test_a_lack_of_memory_is_not_the_programs_fault() -> None:
 def test_probe_times_are_scaled_to_what_was_seen() -> None:
     assert learnt_probe_time(ProbeTime(10.0, 1.0, 1), []) == ProbeTime(10.0, 1.0, 1)
     assert learnt_probe_time(ProbeTime(10.0, 1.0, 1), [measured()]) == ProbeTime(20.0, 2.0, 1)
+    assert learnt_probe_time(ProbeTime(10.0, 1.0, 1, 5.0), [measured()]) == ProbeTime(20.0, 2.0, 1, 10.0)
 
 
 def test_the_start_is_what_comes_before_the_first_step() -> None:

@@ -75,7 +75,9 @@ def test_a_function_that_would_be_lost_at_once_still_has_a_price(tmp_path: Path)
 
 def test_offers_know_what_comes_with_functions(tmp_path: Path) -> None:
     here = next(iter(FunctionsCloud(settings(tmp_path)).offers()))
-    away = FunctionsSettings(endpoint="aws", objects="s3://bucket", duration_seconds=75)
+    away = FunctionsSettings(
+        endpoint="aws", objects="s3://bucket", duration_seconds=75, subnets="subnet-1", security_groups="sg-1"
+    )
     offers = list(FunctionsCloud(Settings(home=tmp_path, clouds=(away,))).offers())
     there = offers[0]
     assert (here.extras_usd_per_hour, here.lifetime_seconds) == (0.0, 870.0)
@@ -85,7 +87,10 @@ def test_offers_know_what_comes_with_functions(tmp_path: Path) -> None:
     assert offers[-1].extras_usd_per_hour == pytest.approx(720 * per_report)  # every 5 s
     shares = [offer.extras_usd_per_hour / offer.usd_per_hour for offer in offers if offer.instance.memory_gib >= 1]
     assert max(shares) <= 0.051
-    assert there.store_usd_per_hour == Prices().usd_per_store_hour
+    assert here.store_usd_per_hour == Prices().usd_per_store_hour
+    assert there.store_usd_per_hour == pytest.approx(0.108 + 8 * 0.08 / 730 + 0.005), "a c5n.large, disk and address"
+    named = FunctionsSettings(endpoint="aws", objects="s3://bucket", parameters="rediss://mine", usd_per_store_hour=0.5)
+    assert FunctionsCloud(Settings(home=tmp_path, clouds=(named,))).offers()[0].store_usd_per_hour == 0.5
 
 
 @pytest.mark.slow

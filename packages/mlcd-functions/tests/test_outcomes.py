@@ -64,6 +64,14 @@ def test_only_what_is_lost_or_over_is_invoked_anew() -> None:
     assert (outcome.ranks, outcome.losses) == ((1,), 1)
 
 
+def test_when_the_store_is_lost_all_programs_begin_again_before_they_wait_in_vain() -> None:
+    outcome = decide(situation(invocation(0), invocation(1), store_lives=False))
+    assert isinstance(outcome, Restart)
+    assert (outcome.ranks, outcome.losses) == ((), 1), "every function stays"
+    assert decide(situation(invocation(0), ended(1), store_lives=False)) == Wait(), "the work may be done"
+    assert decide(situation(invocation(0, asked="stop"), invocation(1), store_lives=False)) == Wait()
+
+
 def test_a_program_that_was_killed_from_outside_is_lost_and_one_that_filled_its_memory_is_not() -> None:
     killed = invocation(0, phase="failed", exit_code=137, memory_mb=100.0)
     assert isinstance(decide(situation(killed, invocation(1))), Restart)

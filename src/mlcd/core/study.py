@@ -23,10 +23,12 @@ class ProbeTime:
     first_seconds: float = 600.0
     step_seconds: float = 60.0
     nodes_per_step: int = 3
+    several_seconds: float = 0.0  # on top for several nodes, which need something before they begin: a parameter store
 
     def seconds(self, nodes: int) -> float:
         """Of a probe on that many nodes."""
-        return self.first_seconds + self.step_seconds * ceil((nodes - 1) / self.nodes_per_step)
+        several = self.several_seconds if nodes > 1 else 0.0
+        return self.first_seconds + self.step_seconds * ceil((nodes - 1) / self.nodes_per_step) + several
 
 
 @dataclass(frozen=True)

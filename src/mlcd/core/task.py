@@ -15,6 +15,7 @@ from mlcd.core.machines import Deployment
 from mlcd.core.progress import Progress
 
 Handle = str  # plain, so that it survives a restart
+_BESIDE = "+"  # between the id of a task and the name of what runs for its sake
 
 
 class TaskKind(StrEnum):
@@ -114,6 +115,16 @@ class Task:
     measuring_seconds: float = 0.0  # of a probe: warm-up and measuring, if all goes well
 
 
+def beside(task_id: str, name: str) -> str:
+    """The id of a task that runs for the sake of another one, such as its parameter store."""
+    return f"{task_id}{_BESIDE}{name}"
+
+
+def main_task(task_id: str) -> str:
+    """The task for whose sake this one runs; mostly itself."""
+    return task_id.partition(_BESIDE)[0]
+
+
 @dataclass(frozen=True)
 class TaskFolder:
     """Where the things of one task lie on this computer, the same for every cloud."""
@@ -193,7 +204,7 @@ class Owned:
     """Something that still costs money, found by asking the cloud itself."""
 
     handle: Handle
-    task_id: str
+    task_id: str  # that needs it
     job_id: str
     what: str
     since: float

@@ -65,7 +65,12 @@ def learnt_probe_time(expected: ProbeTime, trials: Sequence[Trial]) -> ProbeTime
     if not took:
         return expected
     ratio = sum(t.seconds for t in took) / sum(expected.seconds(t.deployment.nodes) for t in took)
-    return ProbeTime(expected.first_seconds * ratio, expected.step_seconds * ratio, expected.nodes_per_step)
+    return ProbeTime(
+        expected.first_seconds * ratio,
+        expected.step_seconds * ratio,
+        expected.nodes_per_step,
+        expected.several_seconds * ratio,
+    )
 
 
 def training_share(trials: Sequence[Trial]) -> float:

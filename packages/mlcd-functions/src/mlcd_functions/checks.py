@@ -25,7 +25,7 @@ from mlcd_functions.packaging.limits import in_words
 from mlcd_functions.service import isolation
 from mlcd_functions.service.starting import ServiceSettings, service_url
 from mlcd_functions.settings import FunctionsSettings
-from mlcd_functions.stores import objects_url
+from mlcd_functions.stores import objects_url, refuse_storeless, rents_store
 from mlcd_functions.valkey_server import start_servers
 
 INSTALL = "pip install 'mlcd[functions]'"
@@ -53,7 +53,7 @@ def _check_here(settings: FunctionsSettings, home: Path) -> Iterator[Finding]:
         yield Finding(f"package {package}", there, "installed" if there else "missing", "" if there else INSTALL)
     yield _found("function service", lambda: service_url(home / "service", ServiceSettings(idle_seconds=5.0)))
     yield _network(settings)
-    yield _found("parameter store", lambda: _try_servers(settings))
+    yield from _store(settings)
     yield _found("object store", lambda: _try_objects(settings, home))
 
 
@@ -84,7 +84,7 @@ def _check_aws(settings: FunctionsSettings, home: Path) -> Iterator[Finding]:
     yield _found("memory of a function", lambda: _memory(settings))
     yield _found("network", lambda: _vpc(settings))
     yield _found("object store", lambda: _try_objects(settings, home))
-    yield _found("parameter store", lambda: _parameters(settings))
+    yield from _store(settings)
     yield _found("package", lambda: _package(settings))
 
 
@@ -198,12 +198,21 @@ def _try_objects(settings: FunctionsSettings, home: Path) -> str:
     return settings.objects or "a folder of this computer"
 
 
+def _store(settings: FunctionsSettings) -> Iterator[Finding]:
+    """What renting one needs is looked at by mlcd_functions.rented.checks."""
+    ask = (
+        _rented if rents_store(settings) else _parameters if settings.parameters or settings.endpoint else _try_servers
+    )
+    yield _found("parameter store", lambda: ask(settings))
+
+
+def _rented(settings: FunctionsSettings) -> str:
+    refuse_storeless(settings)
+    return f"rented for each task: {settings.store_type} in {settings.region}"
+
+
 def _parameters(settings: FunctionsSettings) -> str:
-    if not settings.parameters:
-        raise UserError(
-            "No parameter store is named: only single functions can train.",
-            "Set functions.parameters to rediss://HOST:PORT of a Redis or Valkey that the functions reach.",
-        )
+    refuse_storeless(settings)
     import redis
 
     try:

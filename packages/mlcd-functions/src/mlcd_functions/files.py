@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from mlcd.clouds.tasks.files import Files, RunnerState, TaskSpec
+from mlcd.clouds.tasks.outcome import Outcome
 from mlcd_functions.settings import FunctionsSettings
 
+PLAN = "store.json"  # of a parameter store on a machine of its own
 LONGEST_SECONDS = 900.0  # that Lambda lets a function run
 
 
@@ -103,6 +105,13 @@ class State(RunnerState):
     home_checkpoint: str = ""  # the newest that has come home
     fruitless: int = 0  # restarts in a row without a newer checkpoint
     counts: tuple[Count, ...] = ()  # of each rank
+    stores: tuple[
+        str, ...
+    ] = ()  # parameter stores on machines of their own, as tasks of the cloud ec2; the newest last
+    store_at: float | None = None  # since when the first of them costs money
+    outcome: Outcome | None = (
+        None  # nothing runs any more; only what it made is still to be brought home and cleared up
+    )
     sizes: dict[str, int] = field(default_factory=dict)  # of the logs and progress files, as far as reports were read
 
     def seconds(self, now: float) -> float:
@@ -150,6 +159,11 @@ class TaskFiles(Files[Spec, State]):
 
     spec_kind = Spec
     state_kind = State
+
+    def forget_secrets(self) -> None:
+        """Nobody needs them any more, nor the parameter store's password."""
+        super().forget_secrets()
+        (self.root / PLAN).unlink(missing_ok=True)
 
     def read_settings(self) -> FunctionsSettings | None:
         """The settings that the task was launched with; None: it was not launched to the end."""

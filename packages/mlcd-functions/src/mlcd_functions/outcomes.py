@@ -56,6 +56,7 @@ def decide(situation: Situation) -> Wait | Restart | Outcome:
         _refusal(situation)
         or _limit(situation)
         or _losses(situation)
+        or _store_loss(situation)
         or _failures(situation)
         or _ends(situation)
         or Wait()
@@ -101,6 +102,13 @@ def _losses(situation: Situation) -> Restart | None:
     }
     names = ", ".join(f"{invocation.rank} ({_how(invocation)})" for invocation in lost)
     return Restart(tuple(sorted(ranks)), f"lost: rank {names}", losses=len(lost))
+
+
+def _store_loss(situation: Situation) -> Restart | None:
+    """Nobody needs to wait for programs to find out that the store is gone, which takes their timeout with a machine that is silent."""
+    if situation.store_lives or any(invocation.ended or invocation.asked for invocation in situation.invocations):
+        return None
+    return Restart((), "the parameter store was lost", losses=1)
 
 
 def _failures(situation: Situation) -> Restart | Outcome | Wait | None:

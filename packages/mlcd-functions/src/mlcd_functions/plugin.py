@@ -22,8 +22,14 @@ def _open(settings: Settings, options: Mapping[str, str]) -> Cloud:
 
 def _check(settings: Settings) -> Iterable[Finding]:
     from mlcd_functions.checks import check_functions
+    from mlcd_functions.stores import rents_store
 
-    return check_functions(settings.of(FunctionsSettings), settings.home.absolute() / "functions")
+    ours = settings.of(FunctionsSettings)
+    yield from check_functions(ours, settings.home.absolute() / "functions")
+    if rents_store(ours):
+        from mlcd_functions.rented.checks import check_store
+
+        yield from check_store(settings, ours)
 
 
 open_cloud = CloudPlugin(

@@ -90,9 +90,10 @@ _STALE = "its time ended before it heard of the newest generation"
 
 
 def _with_begin(state: State) -> State:
-    """The task begins with the first of its first functions."""
+    """The task begins with the first of its first functions, or with what was rented for them before."""
     began = [invocation.began_at for invocation in state.latest if invocation.began_at is not None]
-    return replace(state, started_at=min(began)) if began and state.generation == 1 else state
+    first = state.store_at is None and began and state.generation == 1
+    return replace(state, started_at=min(began)) if first else state
 
 
 def _with_first_step(state: State, invocation: Invocation, report: Report) -> State:

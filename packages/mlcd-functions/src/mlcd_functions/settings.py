@@ -32,10 +32,16 @@ class FunctionsSettings:
     objects: str = setting("", "`s3://bucket/prefix` for code, data and checkpoints; empty: a folder of this computer")
     parameters: str = setting(
         "",
-        "`rediss://…` of the parameter store between functions; empty: started on demand, on this computer",
+        "`rediss://…` of the parameter store between functions; `ec2`: a machine of EC2, rented for each task; empty: in a VPC at AWS such a machine, here started on demand on this computer",
         secret=True,
     )
-    store_memory_mb: int = setting(1024, "memory of a parameter store that is started on demand")
+    store_memory_mb: int = setting(1024, "memory of a parameter store that is rented or started on demand")
+    store_type: str = setting("c5n.large", "the machine of a rented one, x86-64: 3 Gbit/s, as much as five functions")
+    store_subnets: str = setting(
+        "",
+        "`subnet-…`: where it is rented, in the functions' VPC, with a way to the internet",
+        empty="functions.subnets",
+    )
     duration_seconds: int = setting(900, "how long one invocation may last")
     margin_seconds: float = setting(30.0, "before that: time to save a checkpoint and to download it")
     lost_seconds: float = setting(30.0, "a function that does not report for so long is lost")
@@ -48,7 +54,7 @@ class FunctionsSettings:
     usd_per_million_requests: float = setting(0.0, "price of invocations; 0: Lambda's list price")
     usd_per_store_hour: float = setting(
         0.0256,
-        "price of the parameter store while several functions train: that of ElastiCache for Valkey, cache.t4g.small. 0 where you have one anyway",
+        "price of a parameter store that is not rented, while several functions train: that of ElastiCache for Valkey, cache.t4g.small. 0 where you have one anyway",
     )
     most: int = setting(200, "functions of one task")
     concurrency: int = setting(1000, "functions that the service on this computer runs at the same time")

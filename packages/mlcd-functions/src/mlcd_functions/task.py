@@ -39,7 +39,15 @@ from mlcd_functions.outcomes import Restart, Situation, Wait, decide
 from mlcd_functions.ranks import event_for, tick_seconds
 from mlcd_functions.record import Record
 from mlcd_functions.settings import FunctionsSettings
-from mlcd_functions.stores import ParameterServers, bills_requests, objects_url
+from mlcd_functions.stores import (
+    LocalStore,
+    NamedStore,
+    NoStore,
+    ParameterStore,
+    bills_requests,
+    objects_url,
+    rents_store,
+)
 from mlcd_functions.upload import upload_code
 
 TICK_SECONDS = 0.1
@@ -69,14 +77,30 @@ class FunctionTask(TaskLife[Spec, State]):
         self._lambdas = Lambdas(settings, self._home)
         self._name = function_name(spec.task.id)
         self._invoker = Invoker(self._lambdas, self._name, self._create)
-        self._servers = ParameterServers(settings, spec.task.id, spec.deployment.nodes)
         self._watch = Watch(files.stop, (files.root, self._folder.root))
+        self._store = self._parameter_store(files)
         self._hears_seconds = LATE_SECONDS + tick  # a function looks for instructions at every tick
 
     def run(self) -> None:
         """Live through it, whatever happens, and leave the final state."""
         self._record.begin()
-        self._end(self._live())
+        outcome = self._record.state.outcome
+        if outcome is None:
+            outcome = self._live()
+            self._end_functions(outcome)
+            with suppress(OSError):  # a full disk: what is rented must be given back all the same
+                self._record.change(outcome=outcome)
+        self._end(outcome)
+
+    def _parameter_store(self, files: TaskFiles) -> ParameterStore:
+        settings, task = self._settings, self._task
+        if self._spec.deployment.nodes == 1:
+            return NoStore()
+        if rents_store(settings):
+            from mlcd_functions.rented.store import RentedStore  # the cloud ec2 takes long to import
+
+            return RentedStore(settings, files, task, self._record, self._watch)
+        return NamedStore(settings.parameters, task.id) if settings.parameters else LocalStore(settings.store_memory_mb)
 
     def _steps(self) -> Outcome:
         self._open()
@@ -99,7 +123,8 @@ class FunctionTask(TaskLife[Spec, State]):
             self._record.upload_checkpoint()
             self._record.change(uploaded=True)
         self._create()
-        self._servers.start()
+        if not (self._began and self._record.all_ended):
+            self._store.start()
 
     def _generations(self) -> Outcome:
         """Begin, or take over from a runner that is gone; then poll until it ends."""
@@ -117,14 +142,14 @@ class FunctionTask(TaskLife[Spec, State]):
                 return outcome
 
     def _take_over(self) -> None:
-        """Read what has been reported; a parameter store that was the last runner's is gone with it."""
+        """Read what has been reported; where the parameter store went with the last runner, the programs get another."""
         now = time.time()
         self._watch.limit(self._seconds_left())
         self._record.change(
             latest=tuple(replace(invocation, reported_at=now) for invocation in self._record.state.latest)
         )
         self._record.receive(self._invoker)
-        if self._servers.url and not self._record.all_ended:
+        if self._store.anew and not self._record.all_ended:
             gone = tuple(invocation.rank for invocation in self._record.state.latest if invocation.ended)
             self._begin_generation(gone, self._record.bring_checkpoint())
 
@@ -143,7 +168,7 @@ class FunctionTask(TaskLife[Spec, State]):
                 lost_seconds=self._settings.lost_seconds,
                 log=self._folder.log,
                 settle_seconds=0.0 if alone else SETTLE_SECONDS,
-                store_lives=self._servers.alive(),
+                store_lives=self._store.alive(),
             )
         )
 
@@ -175,7 +200,7 @@ class FunctionTask(TaskLife[Spec, State]):
             losses=state.losses + restart.losses,
             notes=(*state.notes, told) if restart.losses else state.notes,
         )
-        self._servers.revive()
+        self._store.revive()
         self._begin_generation(restart.ranks, checkpoint)
         return None
 
@@ -227,7 +252,7 @@ class FunctionTask(TaskLife[Spec, State]):
             members={str(invocation.rank): invocation.invocation_id for invocation in state.latest},
             checkpoint=state.checkpoint,
             samples_before=samples,
-            sync_url=self._servers.url,
+            sync_url=self._store.url,
             sync_timeout=self._settings.straggler_seconds,
             loss_seconds=self._loss_seconds(),
             end=end,
@@ -261,12 +286,11 @@ class FunctionTask(TaskLife[Spec, State]):
         )
 
     def _end(self, outcome: Outcome) -> None:
-        """End what runs, bring everything home, clear up, and say how it went."""
-        self._end_functions(outcome)
+        """Bring everything home, clear up, and say how it went."""
+        self._store.stop()
         outcome = self._bring_outputs(outcome)
         with suppress(MlcdError):
             self._lambdas.delete(self._name)
-        self._servers.stop()
         self._files.forget_secrets()
         state = self._record.state
         ends = [invocation.billed_from + invocation.seconds(time.time()) for invocation in state.latest]

@@ -51,7 +51,7 @@ def _check_region(account: Account, region: str, settings: Ec2Settings, home: Pa
     names = wanted([offer.instance.name for offer in listed_types()], settings.types)
     for name in _TRIALS:
         yield permission(account, region, name)
-    yield _found(f"{region}: subnets", lambda: f"{len(subnets(account, region))} zones")
+    yield _found(f"{region}: subnets", lambda: f"{len(subnets(account, region, settings.subnets))} zones")
     plain = InstanceType("t3.micro")
     yield _found(f"{region}: image", lambda: image(account, region, settings.image, plain)[0])
     yield _found(f"{region}: instance types", lambda: f"{len(describe(account, region, names))} of {len(names)} types")

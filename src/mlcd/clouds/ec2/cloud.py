@@ -18,7 +18,7 @@ from mlcd.clouds.remote.cloud import RemoteCloud
 from mlcd.clouds.remote.files import Spec, State
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
-from mlcd.core.task import Charge, Owned
+from mlcd.core.task import Charge, Owned, main_task
 from mlcd.errors import MlcdError, NoCapacityError
 from mlcd.settings import Settings
 
@@ -101,7 +101,7 @@ class Ec2Cloud(RemoteCloud):
         leases = [float(lease) for one in ones if (lease := _tag(one, LEASE)).isdigit()]
         return Owned(
             task,
-            task,
+            main_task(task),
             _tag(ones[0], JOB),
             what,
             since,

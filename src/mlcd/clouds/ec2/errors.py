@@ -39,6 +39,12 @@ _CREDENTIALS = {
 _CLOCK = {"RequestExpired", "RequestTimeTooSkewed", "RequestInTheFuture"}
 _CLOCK_WORDS = re.compile(r"Signature (expired|not yet current)")
 _FORBIDDEN = {"UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "OptInRequired"}
+_UNKNOWN_PLACE = {
+    "InvalidSubnetID.NotFound",
+    "InvalidGroup.NotFound",
+    "InvalidGroupId.Malformed",
+    "InvalidSubnetID.Malformed",
+}
 _THROTTLED = {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"}
 
 LOGIN = "Log in with `aws sso login` or `aws configure`, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
@@ -88,6 +94,8 @@ def in_words(doing: str, code: str, message: str) -> MlcdError:
         )
     if code.startswith("InvalidAMIID"):
         return UserError(f"There is no such image: {message}", "Fix ec2.image in the settings.")
+    if code in _UNKNOWN_PLACE:
+        return UserError(f"AWS refused to {doing}: {message}", "Fix the subnets and security groups in the settings.")
     return CloudError(f"AWS refused to {doing} ({code}): {message}")
 
 

@@ -37,21 +37,23 @@ def key_name(account: Account, region: str, private: Path) -> str:
     return name
 
 
-def security_group(account: Account, region: str, vpc: str, ssh_from: str) -> str:
-    """Our own group: ssh from these addresses alone, everything among its members.
+def security_group(account: Account, region: str, vpc: str, ssh_from: str, let_in: str = "") -> str:
+    """Our own group: ssh from these addresses alone, everything among its members, TCP from the members of other groups.
 
-    Each range of addresses has a group of its own: a narrower range leaves no wider one open, and whoever shares the
-    account with another `ssh_from` still reaches his machines.
+    Each range of addresses has a group of its own, and so have other groups that are let in: a narrower range leaves no
+    wider one open, and whoever shares the account with another `ssh_from` still reaches his machines.
     """
     client = account.client("ec2", region)
-    name = GROUP if ssh_from == ANYWHERE else f"{GROUP} {ssh_from}"
+    others = listed(let_in)
+    name = " ".join([GROUP, *([ssh_from] if ssh_from != ANYWHERE else []), *others])
     named = [{"Name": "group-name", "Values": [name]}, {"Name": "vpc-id", "Values": [vpc]}]
     with translated("look for its security group"):
         found = client.describe_security_groups(Filters=named)["SecurityGroups"]
     group = str(found[0]["GroupId"]) if found else _new_group(client, vpc, name)
     within = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
     ssh = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": ssh_from}]}
-    for rule in (within, ssh):
+    rules = [within, ssh, *(_from_group(other) for other in others)]
+    for rule in rules:
         with allowing("InvalidPermission.Duplicate"), translated("open its security group"):
             client.authorize_security_group_ingress(GroupId=group, IpPermissions=[rule])
     return group
@@ -65,11 +67,12 @@ def placement_group(account: Account, region: str, zone: str) -> str:
     return name
 
 
-def subnets(account: Account, region: str) -> list[dict[str, Any]]:
-    """The default subnet of each zone."""
-    only = [{"Name": "default-for-az", "Values": ["true"]}]
+def subnets(account: Account, region: str, named: str = "") -> list[dict[str, Any]]:
+    """Those that are named, or else the default one of each zone."""
+    default = [{"Name": "default-for-az", "Values": ["true"]}]
+    only: dict[str, Any] = {"SubnetIds": listed(named)} if named else {"Filters": default}
     with translated("list its subnets"):
-        found = account.client("ec2", region).describe_subnets(Filters=only)["Subnets"]
+        found = account.client("ec2", region).describe_subnets(**only)["Subnets"]
     if not found:
         raise UserError(
             f"The account has no default subnets in {region}.",
@@ -89,6 +92,15 @@ def image(account: Account, region: str, wanted: str, instance: InstanceType) ->
     if not found:
         raise UserError(f"There is no image {name} in {region}.", "Fix ec2.image in the settings.")
     return name, str(found[0].get("RootDeviceName") or "/dev/sda1")
+
+
+def listed(names: str) -> list[str]:
+    """Names with commas between them."""
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def _from_group(group: str) -> dict[str, Any]:
+    return {"IpProtocol": "tcp", "FromPort": 0, "ToPort": 65535, "UserIdGroupPairs": [{"GroupId": group}]}
 
 
 class allowing:  # noqa: N801  # used as a context, and read as a word

@@ -205,7 +205,7 @@ class Ec2Machines:
     def _run(self, request: dict[str, Any], order: _Order, net: dict[str, Any]) -> list[Machine]:
         region, zone = order.offer.region, net["AvailabilityZone"]
         account, count = self._account, order.count
-        group = security_group(account, region, net["VpcId"], self._settings.ssh_from)
+        group = security_group(account, region, net["VpcId"], self._settings.ssh_from, self._settings.let_in)
         card = {
             "DeviceIndex": 0,
             "SubnetId": net["SubnetId"],
@@ -259,7 +259,7 @@ class Ec2Machines:
 
     def _zones(self, offer: Offer) -> list[dict[str, Any]]:
         """Subnets to try in turn: for spot the cheapest zone first."""
-        nets = subnets(self._account, offer.region)
+        nets = subnets(self._account, offer.region, self._settings.subnets)
         if not offer.spot:
             return nets
         prices = self._spot(offer.region, offer.instance.name)

@@ -30,6 +30,10 @@ class Ec2Settings:
     )
     disk_gib: int = setting(64, "disk of each machine")
     ssh_from: str = setting("0.0.0.0/0", "addresses that may reach the machines by ssh, with the key alone")
+    subnets: str = setting(
+        "", "`subnet-…, subnet-…`: where machines are rented; they need a way to the internet", empty="the default ones"
+    )
+    let_in: str = setting("", "`sg-…, sg-…`: security groups whose members may reach the machines, too")
     lease_seconds: float = setting(1800.0, "a machine whose lease nobody renews for so long ends itself")
     lost_seconds: float = setting(20.0, "one that does not answer for so long is lost")
     keep_seconds: float = setting(

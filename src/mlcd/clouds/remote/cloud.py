@@ -45,7 +45,9 @@ class RemoteCloud(RunnerCloud[Spec, State]):
         options = {**self.options(deployment), "grace_seconds": task.grace_seconds}
         return Spec(task, deployment, str(self.home), self.clock.now(), self.provider, options)
 
-    def prepare(self, files: Files[Spec, State], task: Task, secrets: Mapping[str, str]) -> None:
+    def prepare(
+        self, files: Files[Spec, State], task: Task, deployment: Deployment, secrets: Mapping[str, str]
+    ) -> None:
         """The secrets, until they are handed to the machines."""
         files.write_secrets(secrets)
 

@@ -17,7 +17,7 @@ from mlcd.clouds.tasks.status import StatusReader
 from mlcd.core.clock import Clock, SystemClock
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
-from mlcd.core.task import Charge, EndCause, Handle, Owned, Task, TaskState, TaskStatus
+from mlcd.core.task import Charge, EndCause, Handle, Owned, Task, TaskState, TaskStatus, main_task
 from mlcd.errors import CloudError, NoCapacityError
 
 AGAIN_SECONDS = 2.0  # between two runners of the same task
@@ -67,7 +67,9 @@ class RunnerCloud(Generic[SpecKind, StateKind]):
                 f"{deployment} is more than the cloud '{self.name}' has: {most} nodes.", "Use fewer nodes."
             )
 
-    def prepare(self, files: Files[SpecKind, StateKind], task: Task, secrets: Mapping[str, str]) -> None:
+    def prepare(
+        self, files: Files[SpecKind, StateKind], task: Task, deployment: Deployment, secrets: Mapping[str, str]
+    ) -> None:
         """Write down what the runner needs beside its spec, before a task is launched for the first time."""
 
     def charges(self, spec: SpecKind, state: StateKind, now: float) -> tuple[Charge, ...]:
@@ -88,7 +90,7 @@ class RunnerCloud(Generic[SpecKind, StateKind]):
         def prepare() -> None:
             if files.read_spec() is None:
                 working_folder(task, files).root.mkdir(parents=True, exist_ok=True)
-                self.prepare(files, task, secrets)
+                self.prepare(files, task, deployment, secrets)
                 files.write_spec(self.make_spec(task, deployment))
 
         if files.read_state() is None:
@@ -182,4 +184,4 @@ class RunnerCloud(Generic[SpecKind, StateKind]):
         if spec is None:
             return None
         since = state.started_at if state is not None and state.started_at is not None else spec.launched_at
-        return Owned(files.id, spec.task.id, spec.task.job_id, str(spec.deployment), since, spec.deployment)
+        return Owned(files.id, main_task(spec.task.id), spec.task.job_id, str(spec.deployment), since, spec.deployment)

@@ -78,4 +78,9 @@ def of_error(error: MlcdError, users: tuple[type[MlcdError], ...], began: bool) 
 
 def raise_refusal(refused: Refusal, reason: str, hint: str) -> NoReturn:
     """Raise what a runner was refused with, for whoever launches."""
-    raise _ERRORS[refused](reason, hint)
+    raise refusal(refused, reason, hint)
+
+
+def refusal(refused: Refusal, reason: str, hint: str) -> MlcdError:
+    """The error that a task was refused with."""
+    return _ERRORS[refused](reason, hint)
