@@ -113,3 +113,15 @@ def test_what_there_is_instead_of_an_accelerator_is_named(client: Client) -> Non
         client.check(client.load(job))
     assert "local-1c without accelerators" in refused.value.hint
     assert "none" not in refused.value.hint
+
+
+def test_what_the_platform_needs_is_missed_when_the_job_is_checked(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    file = tmp_path / "job.yaml"
+    file.write_text(JOB.replace("command", "spark"))
+    with pytest.raises(InvalidJobError, match=r"job\.yaml, line 2: platform: .* needs (spark-class and )?java, which"):
+        client.submit(client.load(file))
+    assert client.views() == []

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mlcd.api import Client
 from mlcd.core.datasets import DataSet, data_set, data_sets
 from mlcd.core.task import Task, TaskKind
 from mlcd.engine.datasets import with_data_sets, written
-from mlcd.errors import MissingExtraError
+from mlcd.errors import InvalidJobError, MissingExtraError
+from small_jobs import MakeJob
 
 EXACT = 0.02  # the container of arrays differs a little between versions of NumPy
 
@@ -81,3 +83,14 @@ def test_a_missing_package_is_named_with_the_line_that_installs_it(
         written(data_set("digits"), tmp_path)
     assert caught.value.hint == "pip install scikit-learn"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_package_that_is_missing_is_said_when_the_job_is_checked(
+    client: Client, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlcd.core.datasets.find_spec", lambda name: None)
+    loaded = client.load(make_job(file_mounts={"data": "builtin:digits"}))
+    with pytest.raises(InvalidJobError, match=r"file_mounts\.data: .*'digits' is in scikit-learn") as refused:
+        client.check(loaded)
+    assert refused.value.hint == "pip install scikit-learn"
+    client.check(client.load(make_job(file_mounts={"data": "builtin:python-library"})))

@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from mlcd.platforms.command import CommandPlatform
 from mlcd.platforms.jax import JaxPlatform
 from mlcd.platforms.mxnet import MXNetPlatform
 from mlcd.platforms.pytorch import PyTorchPlatform, has_launcher
-from mlcd.platforms.spark import SparkPlatform
+from mlcd.platforms.spark import AWAIT_MASTER, SparkPlatform
 from mlcd.platforms.tensorflow import TensorFlowPlatform
 
 
@@ -300,3 +301,61 @@ def test_a_node_without_spark_or_java_says_what_to_install(tmp_path: Path) -> No
         )
         assert done.returncode == 127
         assert f"platform spark: there is no {missing} here; add '" in done.stderr
+
+
+def fake(folder: Path, *names: str) -> Path:
+    """A folder with programs that show how they were called."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_text('#!/bin/bash\necho "$0 $*"\n')
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def test_only_processes_that_know_the_tasks_secret_are_of_its_cluster(tmp_path: Path) -> None:
+    ((driver, master, worker),) = spark_on(1)
+    tools = fake(tmp_path / "bin", "spark-class", "java")
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.eventLog.enabled true")
+    env = {"PATH": f"{tools}:{os.environ['PATH']}", "MLCD_WORKDIR": str(tmp_path / "copy")}
+    for process in (master, driver, worker):
+        command = process.command.replace(AWAIT_MASTER, "").replace("python train.py", "exec spark-class driver")
+        done = subprocess.run(
+            ["/bin/bash", "-c", command],
+            env={**process.env, **env, "SPARK_CONF_DIR": str(tmp_path / "conf"), "MLCD_TASK_SECRET": "s3cret"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "s3cret" not in command + done.stdout
+        folder = tmp_path / f"copy.spark/conf-{process.env['RANK']}"
+        assert folder.stat().st_mode & 0o077 == 0
+        assert (folder / "spark-defaults.conf").read_text().splitlines() == [
+            "spark.eventLog.enabled true",
+            "spark.authenticate true",
+            "spark.authenticate.secret s3cret",
+        ]
+
+
+def test_a_cluster_without_a_secret_does_not_start(tmp_path: Path) -> None:
+    ((_, master, _),) = spark_on(1)
+    path = f"{fake(tmp_path / 'bin', 'spark-class', 'java')}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["/bin/bash", "-c", master.command],
+        env={**master.env, "PATH": path, "MLCD_WORKDIR": str(tmp_path / "copy")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "Master" not in done.stdout
+    assert "the cloud gives this task no secret" in done.stderr
+
+
+def test_neither_rest_nor_pages_end_or_start_anything() -> None:
+    ((driver, master, worker),) = spark_on(1)
+    for process in (master, worker):
+        assert "-Dspark.master.rest.enabled=false" in process.env["SPARK_DAEMON_JAVA_OPTS"]
+        assert "-Dspark.master.ui.decommission.allow.mode=DENY" in process.env["SPARK_DAEMON_JAVA_OPTS"]
+        assert "-Dspark.ui.killEnabled=false" in process.env["SPARK_DAEMON_JAVA_OPTS"]
+    assert "-Dspark.ui.killEnabled=false" in driver.env["SPARK_SUBMIT_OPTS"]

@@ -182,6 +182,13 @@ def test_what_was_never_measured_is_no_advice() -> None:
     assert caught.value.hint.startswith("Nothing could be tried within the limits: trying")
 
 
+def test_no_limit_is_blamed_where_the_job_has_none() -> None:
+    with pytest.raises(GoalUnreachableError) as caught:
+        make_plan(study_of(space=(FAST, SLOW)), Stop(None, "no cluster costs $0.01 an hour or less"), ())
+    assert caught.value.message == "No deployment can be trained on. No cluster costs $0.01 an hour or less."
+    assert "limit that forbids it: see `search.options`" in caught.value.hint
+
+
 def test_the_nearest_may_be_one_that_was_not_tried_and_says_so() -> None:
     study = study_of(measured(SLOW, 1.0), space=(FAST, SLOW), aim=Aim.FASTEST, budget_usd=0.01)
     with pytest.raises(GoalUnreachableError) as caught:

@@ -12,10 +12,11 @@ from mlcd.core.machines import Deployment
 from mlcd.core.progress import NodeUsage, Usage
 from mlcd.core.study import Stop, Study, WorkerBandwidth
 from mlcd.core.trial import Measurement, Trial
-from mlcd.errors import NotFoundError
+from mlcd.errors import InvalidJobError, NotFoundError
 from mlcd.search.bandwidth import bandwidths_in
 from mlcd.search.base import Searcher
 from mlcd.search.fc2 import CostOpt, ScalaOpt, ScalaOptM, TimeOpt
+from mlcd.search.options import open_strategy
 from mlcd.search.space import make_space
 from mlcd.testing.searcher_contract import SearcherContract, play
 from search_worlds import measured, offer, study_of
@@ -203,6 +204,22 @@ def test_a_parameter_server_that_the_user_names_has_to_be_there() -> None:
     with pytest.raises(NotFoundError) as raised:
         CostOpt(parameter_server="m4").suggest(studied(space=ALONE))
     assert raised.value.hint == "Ask for `topology: ps`."
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "why"),
+    [
+        ("cost-opt", {"usd_per_hour": -1}, "usd_per_hour has to be more than 0"),
+        ("time-opt", {"usd_per_hour": 0}, "usd_per_hour has to be more than 0"),
+        ("cost-opt", {"max_workers": 0}, "max_workers has to be 1 or more"),
+        ("scala-opt", {"saturation": 80}, "saturation is a share"),
+        ("scala-opt", {"usd_per_hour": -1}, "usd_per_hour has to be more than 0"),
+        ("scala-opt-m", {"most_types": 0}, "most_types have to be more than 0"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(name: str, options: dict[str, float], why: str) -> None:
+    with pytest.raises(InvalidJobError, match=why):
+        open_strategy(name, options)
 
 
 SHIPPED = tuple(replace(each, mixes=each.region) for each in listed_types())  # as EC2 offers them

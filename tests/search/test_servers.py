@@ -153,7 +153,7 @@ def test_a_server_is_no_machine_of_another_region() -> None:
 
 
 def test_bad_wishes_are_named() -> None:
-    with pytest.raises(InvalidJobError, match="instance_type c22") as raised:
+    with pytest.raises(InvalidJobError, match="No parameter server can be of type c22") as raised:
         make_space(replace(OPEN, servers=Servers(("c22",))), CPU)
     assert "Did you mean" in raised.value.hint
     with pytest.raises(InvalidJobError, match="Of 4 nodes 4 are to serve: none is left to train"):

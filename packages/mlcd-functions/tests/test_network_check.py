@@ -76,5 +76,7 @@ def test_what_a_program_says_of_itself_and_what_it_does_by_a_store_is_not_refuse
 def test_platforms_of_several_processes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidJobError, match="MXNet"):
         refuse_program(job(tmp_path, "", "mxnet"), [Deployment(OFFER, 1)])
+    with pytest.raises(InvalidJobError, match="Spark's driver, master and workers connect with each other"):
+        refuse_program(job(tmp_path, "", "spark"), [Deployment(OFFER, 1)])
     with pytest.raises(InvalidJobError, match="Parameter servers"):
         refuse_program(job(tmp_path, "", "tensorflow", Topology.PS), [Deployment(OFFER, 3, servers=1)])

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mlcd import registry
+from mlcd.clouds.accounts import is_this_computer
 from mlcd.clouds.base import Cloud, Particular, Recorded
 from mlcd.core.clock import SystemClock
 from mlcd.core.counting import uncounted
@@ -21,9 +22,11 @@ from mlcd.core.run import JobState
 from mlcd.core.scripts import missing_script
 from mlcd.core.view import Check
 from mlcd.engine.context import job_folder, work_of
+from mlcd.engine.datasets import refuse_missing_packages
 from mlcd.engine.secrets import keep_secrets
 from mlcd.engine.spaces import space_on
 from mlcd.errors import InvalidJobError, MissingExtraError, MlcdError, NotFoundError
+from mlcd.platforms.tools import tools_elsewhere
 from mlcd.search.options import searcher_for, with_open_servers
 from mlcd.settings import Settings
 from mlcd.store import Store
@@ -60,7 +63,7 @@ def _check(settings: Settings, loaded: LoadedJob, cloud: str | None, cloud_optio
     _check_names(loaded.job, cloud)
     job = with_open_servers(loaded.job)
     with opened_cloud(settings, cloud or job.cloud, cloud_options) as provider:
-        notices = () if isinstance(provider, Recorded) else _check_script(job)
+        notices = () if isinstance(provider, Recorded) else _check_program(job, provider, settings)
         space = space_on(provider, job, provider.offers())
         if isinstance(provider, Particular):
             provider.refuse_program(job, space.deployments)
@@ -168,6 +171,17 @@ def _check_names(job: Job, cloud: str | None) -> None:
             f"The platform '{job.platform}' has no topology '{job.topology}'.", "Leave it out.", "topology"
         )
     searcher_for(job)
+
+
+def _check_program(job: Job, provider: Cloud, settings: Settings) -> tuple[str, ...]:
+    """Refuse what could not start for want of files; return what else is to be known."""
+    refuse_missing_packages(job)
+    return _check_script(job) + _tools_elsewhere(job, provider, settings)
+
+
+def _tools_elsewhere(job: Job, provider: Cloud, settings: Settings) -> tuple[str, ...]:
+    """What to know of machines that nobody can look at before they are rented."""
+    return () if is_this_computer(settings, provider.name) else tools_elsewhere(job)
 
 
 def _check_script(job: Job) -> tuple[str, ...]:

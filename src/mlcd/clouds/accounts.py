@@ -31,6 +31,14 @@ def plugin_of(name: str) -> CloudPlugin:
     return loaded if isinstance(loaded, CloudPlugin) else CloudPlugin(name, loaded)
 
 
+def is_this_computer(settings: Settings, name: str) -> bool:
+    """Whether the cloud is the computer of whoever asks, which can be looked at before anything starts."""
+    if name not in registry.names("clouds"):
+        return False
+    address = plugin_of(name).address
+    return address is not None and address(settings) == "local"
+
+
 def listed_offers(settings: Settings, file: Path, cloud: str) -> list[Offer]:
     """The offers of a price list that are not too old; refused where all of them are."""
     offers = read_price_list(file, cloud)

@@ -81,7 +81,7 @@ class Particular(Protocol):
     """A cloud on which not every program can run."""
 
     def refuse_program(self, job: Job, deployments: Sequence[Deployment]) -> None:
-        """Raise InvalidJobError where the job's program cannot run on one of these, as far as its files tell."""
+        """Raise InvalidJobError where the job's program cannot run on one of these, as far as one can tell here."""
         ...
 
 

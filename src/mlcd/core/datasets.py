@@ -52,11 +52,10 @@ def data_sets() -> tuple[DataSet, ...]:
 
 
 def data_set(name: str) -> DataSet:
-    """The one of this name; ValueError names those that there are."""
+    """The one of this name; ValueError names the nearest, or all."""
     known = {each.name: each for each in data_sets()}
     if name not in known:
-        guess = did_you_mean(name, list(known))
-        raise ValueError(f"no built-in data set is called '{name[:40]}'. {guess} There are: {', '.join(known)}")
+        raise ValueError(f"no built-in data set is called '{name[:40]}'. {did_you_mean(name, known)}".removesuffix("."))
     return known[name]
 
 

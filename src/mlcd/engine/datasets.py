@@ -17,8 +17,17 @@ from typing import Any
 import numpy as np
 
 from mlcd.core.datasets import BUILTIN, DataSet, data_set, library_modules
+from mlcd.core.job import Job
 from mlcd.core.task import Task
-from mlcd.errors import MissingExtraError
+from mlcd.errors import InvalidJobError, MissingExtraError
+
+
+def refuse_missing_packages(job: Job) -> None:
+    """Raise where a built-in data set is in a package that is not on this computer."""
+    for where, source in job.file_mounts.items():
+        if source.startswith(BUILTIN) and not (data := data_set(source.removeprefix(BUILTIN))).is_here:
+            missing = _missing(data)
+            raise InvalidJobError(missing.message, missing.hint, f"file_mounts.{where}")
 
 
 def with_data_sets(task: Task, folder: Path) -> Task:
@@ -80,7 +89,12 @@ def _from_scikit_learn(data: DataSet) -> Any:
     try:
         from sklearn import datasets
     except ImportError as missing:
-        raise MissingExtraError(
-            f"The built-in data set '{data.name}' is in scikit-learn.", "pip install scikit-learn"
-        ) from missing
+        raise _missing(data) from missing
     return getattr(datasets, f"load_{data.name.replace('-', '_')}")()
+
+
+def _missing(data: DataSet) -> MissingExtraError:
+    return MissingExtraError(
+        f"The built-in data set '{data.name}' is in scikit-learn, which is not on this computer.",
+        "pip install scikit-learn",
+    )

@@ -35,14 +35,24 @@ class Process:
     serves: bool = False  # for as long as the others work: it is not waited for, and ended after them
 
 
+@dataclass(frozen=True)
+class Tool:
+    """A program that a platform starts on every node, beside the user's own."""
+
+    name: str
+    install: str  # a line for `setup`
+    variable: str = ""  # that says where it is, were it not among the other programs: JAVA_HOME
+
+
 class Platform(Protocol):
     """An ML platform: PyTorch, any command, …
 
-    Two attributes are optional. They let mlcd recognise the platform's programs in jobs that name no platform; a `*` stands for
+    Three attributes are optional. Two let mlcd recognise the platform's programs in jobs that name no platform; a `*` stands for
     the rest of a name:
 
         packages     Python packages that its scripts import, as in ("torch*", "lightning")
         launchers    words of its commands, as in ("torchrun",)
+        tools        a Tool for each program that has to be on every node: `mlcd check` says what is missing
     """
 
     topologies: tuple[Topology, ...]  # how its nodes can exchange what they learn

@@ -15,6 +15,7 @@ from mlcd.core.task import Task
 from mlcd.platforms.base import Node, Process
 from mlcd.worker.startup import PLACES
 
+TASK_SECRET = "MLCD_TASK_SECRET"  # noqa: S105  # a variable; all nodes of a task, and nobody else, know it from the cloud
 _ROUNDING = 1e-6  # of samples: work is multiplied and divided on its way here
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")

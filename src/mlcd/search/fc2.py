@@ -61,6 +61,12 @@ class CostOpt(SpeedBeliefs):
     parameter_server_mbps: Annotated[float, "its bandwidth, where the offer does not say"] = 1000.0
     measure: Annotated[bool, "measure the recommended cluster once before it is chosen"] = True
 
+    def __post_init__(self) -> None:
+        if self.usd_per_hour is not None and self.usd_per_hour <= 0.0:
+            raise ValueError("usd_per_hour has to be more than 0")
+        if self.max_workers is not None and self.max_workers < 1:
+            raise ValueError("max_workers has to be 1 or more")
+
     def suggest(self, study: Study) -> Deployment | Stop:
         """The recommended cluster: to be measured once, then to be trained on."""
         view = study_view(study)
@@ -156,6 +162,13 @@ class ScalaOpt(CostOpt):
     parameters: Annotated[float, "of the model, where neither the network nor the model is measured"] = 25.6e6
     batch_size: Annotated[int, "of a worker's step, where the deployment does not say"] = 64
     most_types: Annotated[int, "instance types that are measured, evenly over the prices"] = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 < self.saturation <= 1.0:
+            raise ValueError("saturation is a share: more than 0 and no more than 1")
+        if min(self.parameters, self.batch_size, self.most_types) <= 0:
+            raise ValueError("parameters, batch_size and most_types have to be more than 0")
 
     def _types(self, table: Table, may_be: Mask) -> list[int]:
         return types_over_prices(table, self.most_types, may_be)[::-1]

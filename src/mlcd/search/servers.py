@@ -135,7 +135,7 @@ def _unknown(job: Job, offered: Sequence[Offer]) -> InvalidJobError:
     assert job.servers is not None, "only then types are named"
     wanted, there = ", ".join(job.servers.instance_types), sorted({offer.instance.name for offer in offered})
     return InvalidJobError(
-        f"No offer is left with servers.instance_type {wanted}.",
+        f"No parameter server can be of type {wanted}: no such type is on offer.",
         did_you_mean(job.servers.instance_types[0], there),
         "servers.instance_type",
     )

@@ -141,6 +141,8 @@ def _nearest_in_words(study: Study, totals: Mapping[Deployment, Ledger], seen: M
 def _hint_without_forecast(study: Study) -> str:
     if study.trials:
         return f"All {len(study.trials)} deployments that were tried failed: see their logs."
+    if not limit_names(study.goal):
+        return "Nothing was tried. The job has no limit that forbids it: see `search.options`."
     cheapest = min(study.space, key=study.probe_usd)
     cost = f"{show_duration(study.probe_seconds(cheapest))} and {show_usd(study.probe_usd(cheapest))}"
     return f"Nothing could be tried within the limits: trying {cheapest} alone takes about {cost}, before any training."

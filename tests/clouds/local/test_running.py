@@ -50,6 +50,16 @@ def test_two_nodes_have_their_own_rank_and_working_copy(computer: Computer, work
     assert not (workdir / "mine-0").exists()
 
 
+def test_all_nodes_of_a_task_know_a_secret_that_no_other_task_knows(computer: Computer) -> None:
+    tasks = [computer.task("echo it is $MLCD_TASK_SECRET") for _ in range(2)]
+    for task in tasks:
+        assert computer.run(task, nodes=2).state is TaskState.SUCCEEDED
+    told = [{log_of(task, rank).strip().splitlines()[-1] for rank in range(2)} for task in tasks]
+    assert [len(each) for each in told] == [1, 1]
+    assert told[0] != told[1]
+    assert len(told[0].pop().removeprefix("it is ")) == 32
+
+
 def test_a_program_that_uses_a_parameter_store_trains_on_two_nodes_and_leaves_nothing(
     computer: Computer, workdir: Path
 ) -> None:

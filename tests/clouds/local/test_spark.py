@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
+import subprocess
+import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 import pytest
 
@@ -102,6 +106,45 @@ def test_spark_replaces_an_executor_that_crashed(computer: Computer, tmp_path: P
     assert (TaskFolder(Path(task.folder)).outputs / "crashed").exists()
     assert "sum 9900" in log_of(task)
     assert computer.processes(task.id) == []
+
+
+STRANGER = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master(sys.argv[1]).getOrCreate()
+print("sum", spark.sparkContext.parallelize(range(100), 4).sum())
+"""
+
+
+def test_a_strangers_program_does_not_run_on_the_cluster(computer: Computer, tmp_path: Path) -> None:
+    (tmp_path / "stranger.py").write_text(STRANGER)
+    (tmp_path / "train.py").write_text('import os, time\nprint("at", os.environ["MASTER"])\ntime.sleep(600)\n')
+    task = computer.task("python train.py", platform="spark", workdir=str(tmp_path))
+    handle = computer.launch(task, memory_gib=4.0)
+    computer.wait(
+        handle, lambda _: "Successfully registered with master" in seen_in_log(task, 0), seconds=PATIENCE_SECONDS
+    )
+    computer.wait(handle, lambda _: "at spark://" in seen_in_log(task, 0), seconds=PATIENCE_SECONDS)
+    master = re.findall(r"at (spark://\S+)", log_of(task))[0]
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    with subprocess.Popen(
+        [sys.executable, str(tmp_path / "stranger.py"), master], env=environment, stdout=PIPE, stderr=STDOUT, text=True
+    ) as stranger:
+        assert stranger.stdout is not None
+        told = list(until(stranger.stdout, "SaslException|IllegalArgumentException|Unable to connect|sum "))
+        stranger.kill()
+    assert "sum 4950" not in "".join(told)
+    assert "Registered app" not in log_of(task)
+    assert computer.cloud.status(handle).state is TaskState.RUNNING
+
+
+def until(lines: Iterable[str], pattern: str) -> Iterator[str]:
+    """The lines up to the first that has the pattern."""
+    for line in lines:
+        yield line
+        if re.search(pattern, line):
+            return
 
 
 def test_a_worker_that_is_lost_ends_the_task_and_all_that_it_started(computer: Computer, tmp_path: Path) -> None:

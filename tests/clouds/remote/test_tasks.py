@@ -156,6 +156,15 @@ def test_secrets_reach_the_program_and_stay_on_no_disk(rented: Rented) -> None:
     rented.wait(handle)
 
 
+def test_all_nodes_know_the_tasks_secret_though_its_runner_was_killed(rented: Rented) -> None:
+    task = rented.task('echo "it is $MLCD_TASK_SECRET"; sleep 2')
+    handle = rented.launch(task, nodes=2)
+    kill_runners(rented.home)
+    assert rented.wait(handle).state is TaskState.SUCCEEDED
+    (told,) = {line for node in range(2) for line in rented.text(task, node).splitlines() if line.startswith("it is ")}
+    assert len(told.removeprefix("it is ")) == 32
+
+
 def test_a_runner_killed_again_and_again_rents_once_and_loses_nothing(rented: Rented) -> None:
     task = rented.task("for i in $(seq 40); do echo step $i; sleep 0.2; done; echo w > $MLCD_OUTPUT_DIR/model")
     handle = rented.launch(task, nodes=2)

@@ -255,6 +255,7 @@ def test_a_built_in_data_set_is_chosen_and_found_by_the_program(
     assert page.locator("[name=builtin] option").count() == len([each for each in data_sets() if each.is_here])
     library = page.locator("[name=builtin] option[value='builtin:python-library']")
     assert re.search(r"own library.*\d+ modules \([\d.]+ MB\)", library.inner_text())
+    _expect(page.get_by_text("There the program finds data.npz (arrays x and y)")).to_be_visible()
     page.select_option("[name=builtin]", "builtin:python-library")
     page.check("[name=confirm]")
     page.click("[data-start]")

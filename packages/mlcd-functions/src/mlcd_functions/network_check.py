@@ -24,6 +24,10 @@ _CONNECTS = re.compile(
     r"|\b(?:kv|kvstore)\.create\(['\"]dist_|kvstore[^\n]*dist_"
 )
 _EXCHANGES = re.compile(r"mlcd\.sync|from mlcd import[^\n]*\bsync\b")
+_CLUSTERS = {
+    "mxnet": "MXNet's workers, servers and scheduler",
+    "spark": "Spark's driver, master and workers",
+}
 _INSTEAD = {
     "tensorflow": "a Keras model by mlcd.sync.keras.share(model, group), any other by mlcd.sync.join()",
     "jax": "by mlcd.sync.jax.average(gradients, group)",
@@ -34,9 +38,9 @@ def refuse_program(job: Job, deployments: Sequence[Deployment]) -> None:
     """Raise InvalidJobError where the program could not train on one of these deployments of functions."""
     if not deployments:
         return
-    if job.platform == "mxnet":
+    if job.platform in _CLUSTERS:
         raise InvalidJobError(
-            "MXNet's workers, servers and scheduler connect with each other, which functions cannot.",
+            f"{_CLUSTERS[job.platform]} connect with each other, which functions cannot.",
             "Use another cloud, or exchange gradients with mlcd.sync and say `platform: command`.",
             "platform",
         )

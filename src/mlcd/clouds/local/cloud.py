@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from mlcd.clouds.local.files import Spec, State, TaskFiles, copies_folder
 from mlcd.clouds.local.hardware import Hardware, find_hardware
 from mlcd.clouds.local.offers import make_offers
 from mlcd.clouds.local.places import cores_by_rank, gpus_by_rank
+from mlcd.clouds.local.preparation import surroundings
 from mlcd.clouds.local.settings import LocalSettings
 from mlcd.clouds.tasks.cloud import RunnerCloud
 from mlcd.clouds.tasks.diagnosis import log_tail
@@ -19,10 +21,12 @@ from mlcd.clouds.tasks.files import Files, facts_of, working_folder
 from mlcd.clouds.tasks.outcome import Outcome
 from mlcd.clouds.tasks.processes import alive, end_marked, marked_tasks
 from mlcd.core.clock import Clock, moment
+from mlcd.core.job import Job
 from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import EndCause, Handle, Owned, Task, TaskState, TaskStatus
 from mlcd.errors import NoCapacityError
+from mlcd.platforms.tools import refuse_missing_tools
 from mlcd.settings import Settings
 
 PROGRAM_START_SECONDS = 4.0  # importing a framework and reading the data, until a probe has shown it
@@ -44,6 +48,11 @@ class LocalCloud(RunnerCloud[Spec, State]):
     def offers(self) -> Sequence[Offer]:
         """The cores and GPUs of this computer, busy or not: a task waits for its turn, free of charge."""
         return make_offers(find_hardware(self._settings), self._settings, moment(self.clock.now()).date().isoformat())
+
+    def refuse_program(self, job: Job, deployments: Sequence[Deployment]) -> None:
+        """What its platform starts has to be on this computer."""
+        if deployments:
+            refuse_missing_tools(job, surroundings(os.environ))
 
     def expected_probe(self, measuring_seconds: float) -> ProbeTime:
         """The program's start, unknown as yet, and the measuring."""

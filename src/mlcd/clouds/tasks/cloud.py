@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, ClassVar, Generic
 
 from mlcd.clouds.tasks.files import Files, SpecKind, StateKind, working_folder
@@ -19,6 +20,7 @@ from mlcd.core.machines import Deployment, Offer
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import Charge, EndCause, Handle, Owned, Task, TaskState, TaskStatus, main_task
 from mlcd.errors import CloudError, NoCapacityError
+from mlcd.platforms.environment import TASK_SECRET
 
 AGAIN_SECONDS = 2.0  # between two runners of the same task
 
@@ -86,6 +88,7 @@ class RunnerCloud(Generic[SpecKind, StateKind]):
     def launch(self, task: Task, deployment: Deployment, secrets: Mapping[str, str]) -> Handle:
         """Start a runner for the task, unless it ever had one that saw it to its end."""
         files = self.files_of(task.id)
+        secrets = {**secrets, TASK_SECRET: token_hex(16)}
 
         def prepare() -> None:
             if files.read_spec() is None:

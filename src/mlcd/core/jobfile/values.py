@@ -164,7 +164,7 @@ def batch_sizes(value: Any) -> tuple[int, ...]:
 
 
 def counts(
-    value: Any, what: str = "a whole number such as 1, a list of them, or a range such as 1..4"
+    value: Any, what: str = "a whole number from 1 on, a list of them, or a range such as 1..4"
 ) -> tuple[int, ...]:
     """Several whole numbers: 1, [1, 3], or '1..4' for 1, 2, 4."""
     if ends := _ends(value):
