@@ -203,6 +203,7 @@ class Group:
         if facts.any():
             told = json.loads(facts.tobytes().rstrip(b"\0"))
             current().continue_from(Facts(**{**told, "reported": tuple(told["reported"])}))
+            self.keep(arrays, newest)  # whoever has handed it on may be the next that is lost
         return newest
 
     def close(self) -> None:
