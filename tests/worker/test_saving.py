@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import mlcd
-from mlcd.worker.counts import Count
+from mlcd.worker.counts import Count, Counts
 from mlcd.worker.environment import read_environment
 from mlcd.worker.saving import (
     FIRST_SECONDS,
@@ -154,11 +154,18 @@ class Shared(dict[str, str]):
         return all(key in self for key in keys)
 
 
-class Steps:
+class Steps(Counts):
     """As many steps as it is told, a hundred in a second."""
 
-    now = Count(0.0, 0, 0.0)
-    steps_per_second = 100.0
+    done = 0
+
+    @property
+    def now(self) -> Count:
+        return Count(0.0, self.done, 0.0)
+
+    @property
+    def steps_per_second(self) -> float:
+        return 100.0
 
 
 @pytest.mark.parametrize("further", [0, 1, 7, 40])
@@ -168,14 +175,15 @@ def test_ranks_that_only_queue_their_steps_save_after_the_same(further: int, mon
     monkeypatch.setattr("mlcd.worker.ranks.shared_store", lambda: store)
     saved: tuple[list[int], list[int]] = ([], [])
     env = read_environment({"MLCD_TASK_ID": "t", "WORLD_SIZE": "2"})
-    points = [SavePoint(replace(env, rank=rank), Steps()) for rank in range(2)]  # type: ignore[arg-type]
+    counts = [Steps() for _ in range(2)]
+    points = [SavePoint(replace(env, rank=rank), counts[rank]) for rank in range(2)]
     points[0].saving = Saving(10.0, 0.0, clock)
     for step in range(1, 4000):
         clock.now = step / 100
         for rank in (1, 0):
-            points[rank]._counts.now = Count(clock.now, step + rank * further, 0.0)
+            counts[rank].done = step + rank * further
             if points[rank].due():
-                saved[rank].append(step + rank * further)
+                saved[rank].append(counts[rank].done)
     assert saved[0] == saved[1]
     assert len(saved[0]) >= 3
 

@@ -96,7 +96,9 @@ class SavePoint:
         self.saving = Saving(env.save_seconds, env.loss_seconds)
         self._env = env
         self._counts = counts
-        self._least_ahead = 1 + env.accumulation_steps  # batches: only the last pass of a step waits for the other ranks
+        self._least_ahead = (
+            1 + env.accumulation_steps
+        )  # batches: only the last pass of a step waits for the other ranks
         self._step: int | None = None
         self._number = 0
 
