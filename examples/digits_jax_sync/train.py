@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 import mlcd
 from mlcd.sync import join
-from mlcd.sync.jax import average
+from mlcd.sync.jax import average, keep, restore
 
 EPOCHS = int(os.environ.get("EPOCHS", "40"))
 OUTPUT = Path(os.environ.get("MLCD_OUTPUT_DIR", "outputs"))
@@ -26,29 +26,28 @@ Weights = dict[str, jax.Array]
 
 def main() -> None:
     images, labels, test_images, test_labels = load_data()
-    weights, begun, own = resume()  # with the epochs behind them, and the samples of this rank
+    weights, step = resume()
     with join() as group:
+        weights, step = restore(weights, step, group)  # as others have it, if this function is new
         batch = mlcd.local_batch_size(64)
         mine = slice(group.rank, 1408, group.world_size)  # as many whole batches on every rank
         rows = np.arange(1408)[mine].reshape(-1, batch)
         stop = False
-        for epoch in range(begun, EPOCHS):
-            for part in rows:
-                loss, slopes = loss_and_slopes(weights, images[part], labels[part])
-                wish = jnp.float32(mlcd.stopping())
-                loss, slopes, wish = average((loss, slopes, wish), group)  # all ranks end after the same step
-                weights = update(weights, slopes)
-                own += batch
-                mlcd.report(samples=own, loss=float(loss))
-                stop = bool(wish > 0)
-                if stop:
-                    break
-            if stop:
-                break
-            print(f"epoch {epoch} loss={float(loss):.6f}", flush=True)
-            mlcd.report(test_accuracy=accuracy(weights, test_images, test_labels))
-            with mlcd.checkpoint() as folder:
-                np.savez(folder / "state.npz", epoch=epoch + 1, own=own, **weights)
+        while step < EPOCHS * len(rows) and not stop:
+            part = rows[step % len(rows)]
+            loss, slopes = loss_and_slopes(weights, images[part], labels[part])
+            wish = jnp.float32(mlcd.stopping())
+            loss, slopes, wish = average((loss, slopes, wish), group)  # all ranks end after the same step
+            weights, stop = update(weights, slopes), bool(wish > 0)
+            step += 1
+            mlcd.report(step=step, samples=step * batch, loss=float(loss))
+            keep(weights, step, group)
+            if step % len(rows) == 0:
+                print(f"epoch {step // len(rows) - 1} loss={float(loss):.6f}", flush=True)
+                mlcd.report(test_accuracy=accuracy(weights, test_images, test_labels))
+            if step % len(rows) == 0 or stop:
+                with mlcd.checkpoint() as folder:
+                    np.savez(folder / "state.npz", step=step, **weights)
     if group.rank == 0:
         OUTPUT.mkdir(parents=True, exist_ok=True)
         np.savez(OUTPUT / "model.npz", **weights)
@@ -63,13 +62,13 @@ def load_data() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return images[:1437], labels[:1437], images[1437:], labels[1437:]
 
 
-def resume() -> tuple[Weights, int, int]:
-    """The weights of the newest checkpoint and what is behind them, or fresh ones: the same on all ranks."""
+def resume() -> tuple[Weights, int]:
+    """The weights of the newest checkpoint and the steps behind them, or fresh ones: the same on all ranks."""
     folder = mlcd.last_checkpoint()
     if folder is not None:
         state = np.load(folder / "state.npz")
         weights = {name: jnp.asarray(state[name]) for name in ("w1", "b1", "w2", "b2")}
-        return weights, int(state["epoch"]), int(state["own"])
+        return weights, int(state["step"])
     random = np.random.default_rng(0)
     fresh = {
         "w1": jnp.asarray(random.normal(0, 64**-0.5, (64, 128)), jnp.float32),
@@ -77,7 +76,7 @@ def resume() -> tuple[Weights, int, int]:
         "w2": jnp.asarray(random.normal(0, 128**-0.5, (128, 10)), jnp.float32),
         "b2": jnp.zeros(10),
     }
-    return fresh, 0, 0
+    return fresh, 0
 
 
 def logits(weights: Weights, images: jax.Array) -> jax.Array:

@@ -6,6 +6,7 @@ MlcdError(message, hint)          what happened, to which thing, and what to do 
 │   ├── NotFoundError             no such job, cloud, strategy, workload …
 │   ├── MissingExtraError         an optional package is needed; the hint is its install line
 │   ├── GoalUnreachableError      no deployment can keep the deadline or the budget; names the nearest
+│   ├── UnfitDeploymentError      the job cannot run on this deployment, by what it says itself; another may do
 │   ├── AllowanceError            the month's budget of an account or its team does not allow it
 │   ├── NotAllowedError           who asks may not do this, or has not signed in
 │   └── TooManyRequestsError      ask again a little later
@@ -82,6 +83,10 @@ class GoalUnreachableError(UserError):
         super().__init__(message, hint)
         self.deadline_seconds = deadline_seconds
         self.budget_usd = budget_usd
+
+
+class UnfitDeploymentError(UserError):
+    """The job cannot run on this deployment, whatever is tried; another may do."""
 
 
 class AllowanceError(UserError):

@@ -16,8 +16,9 @@ import pytest
 from mlcd.api import Client
 from mlcd.core.run import JobState
 from mlcd.core.task import Task, TaskKind
+from mlcd.core.trial import FailureKind
 from mlcd.engine.buckets import with_fetches
-from mlcd.errors import UserError
+from mlcd.errors import UnfitDeploymentError, UserError
 from mlcd.worker import fetch
 from mlcd.worker.fetch import BucketFile
 from small_jobs import MakeJob
@@ -133,12 +134,29 @@ def test_two_mounts_are_divided_alike(tmp_path: Path) -> None:
         assert len({tuple(one.path[-1] for one in mine if one.divided == mount) for mount in ("images", "labels")}) == 1
 
 
-def test_more_nodes_than_files_are_told(bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, secrets = with_fetches(replace(task(data="s3://data-sets/images"), shard_mounts=("data",)), {})
-    place = {"NODE_RANK": "2", "SKYPILOT_NUM_NODES": "3"}
-    code, words = fetched(secrets[fetch.VARIABLE], tmp_path / "copy", monkeypatch, **place)
-    assert code == 1
-    assert "data has fewer files than there are nodes" in words
+def test_more_nodes_than_files_are_refused_before_any_is_rented(bucket: Any) -> None:
+    divided = replace(task(data="s3://data-sets/images"), shard_mounts=("data",))
+    with_fetches(divided, {}, workers=2)
+    with pytest.raises(UnfitDeploymentError, match="s3://data-sets/images has 2 files, too few for 3 nodes"):
+        with_fetches(divided, {}, workers=3)
+
+
+@pytest.mark.slow
+def test_a_deployment_of_more_nodes_than_files_costs_nothing(bucket: Any, client: Client, make_job: MakeJob) -> None:
+    job = make_job(
+        PROGRAM,
+        work={"samples": 1000},
+        num_nodes=2,
+        search="exhaustive",
+        file_mounts={"data": "s3://data-sets/images/deep"},
+        shard_mounts="data",
+    )
+    view = client.drive(client.submit(client.load(job)))
+    assert view.record.state is JobState.FAILED
+    assert "has 1 file, too few for 2 nodes" in str(view.record.error)
+    assert view.trials
+    assert all(trial.failure and trial.failure.reason is FailureKind.UNFIT for trial in view.trials)
+    assert all((trial.usd, trial.seconds) == (0.0, 0.0) for trial in view.trials)
 
 
 def test_what_was_fetched_before_is_not_fetched_again(

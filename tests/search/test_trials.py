@@ -53,6 +53,14 @@ def test_missing_capacity_says_nothing_about_other_sizes() -> None:
     assert exclusions(study).empty
 
 
+def test_too_many_nodes_for_the_job_rule_out_more_of_them_of_any_kind() -> None:
+    rules = exclusions(study_of(failed(deployment("c5", 4), FailureKind.UNFIT)))
+    assert not rules.excludes(deployment("c5", 3))
+    assert rules.excludes(deployment("c5", 4))
+    assert rules.excludes(deployment("p3", 8, gpus=1))
+    assert not rules.empty
+
+
 def test_a_program_that_found_no_gpu_is_excluded_wherever_there_is_none() -> None:
     rules = exclusions(study_of(failed(deployment("c5", 1), FailureKind.NO_GPU)))
     assert not rules.empty

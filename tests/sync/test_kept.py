@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import signal
 import subprocess
@@ -105,6 +107,33 @@ def test_killed_at_any_moment_a_whole_state_is_left_no_more_than_one_behind(tmp_
             file.unlink()
 
 
+def test_a_model_of_a_thousand_arrays_is_kept(tmp_path: Path) -> None:
+    arrays = [np.full(2, number, np.float32) for number in range(1000)]
+    Kept(tmp_path).write(3, FACTS, arrays)
+    found = Kept(tmp_path).newest(arrays)
+    assert found is not None
+    assert found.step == 3
+    assert Kept(tmp_path).newest(arrays[1:]) is None
+
+
+def test_what_finds_no_room_takes_none_and_leaves_the_state_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = kept_by(tmp_path, 7)
+
+    def full(handle: int, start: int, size: int) -> None:
+        os.write(handle, b"as much as there was room for")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        kept.write(8, FACTS, state(8))
+    assert [file.name for file in tmp_path.iterdir()] == ["0"]
+    found = Kept(tmp_path).newest(state(0))
+    assert found is not None
+    assert found.step == 7
+
+
 def test_all_workers_get_the_newest_state_that_one_of_them_has(
     workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group_name: str
 ) -> None:
@@ -121,6 +150,27 @@ def test_all_workers_get_the_newest_state_that_one_of_them_has(
         assert step == 8
         np.testing.assert_array_equal(arrays[0], state(8)[0])
         np.testing.assert_array_equal(arrays[1], state(8)[1])
+
+
+def test_a_newcomer_can_hand_on_at_once_what_it_was_given(
+    workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group_name: str
+) -> None:
+    """Two losses in a row: the one that had the state is lost before the newcomer has done a step."""
+    kept_by(tmp_path / group_name, 7, 8)
+    monkeypatch.setenv("MLCD_SYNC_KEEP", str(tmp_path))
+
+    def work(group: Group) -> None:
+        if group.rank == 1:
+            group._kept = Kept(tmp_path / "newcomer")
+        group.restore(state(5), 5)
+
+    workers(2, work, name=group_name)
+    found = Kept(tmp_path / "newcomer").newest(state(0))
+    assert found is not None
+    assert found.step == 8
+    arrays = state(0)
+    Kept(tmp_path / "newcomer").load(found, arrays)
+    np.testing.assert_array_equal(arrays[1], state(8)[1])
 
 
 def test_a_newer_checkpoint_is_better_than_what_was_kept(
@@ -187,3 +237,25 @@ print("at", step, mlcd.worker.session.current().stop.total_samples())
     found = Kept(tmp_path / "sync").newest([np.zeros(5)])
     assert found is not None
     assert (found.step, found.facts.samples) == (25, 400.0)
+
+
+def test_a_program_that_finds_all_done_says_so(tmp_path: Path) -> None:
+    """It was killed after its last step, before its report had come home."""
+    program = """
+import numpy as np, mlcd
+from mlcd.sync import join
+with join() as group:
+    assert group.restore([np.zeros(5)], 0) == 20
+"""
+    env = {
+        **os.environ,
+        "MLCD_TASK_ID": "task-1",
+        "MLCD_PROGRESS_DIR": str(tmp_path / "progress"),
+        "MLCD_SYNC_KEEP": str(tmp_path),
+    }
+    Kept(tmp_path / "sync").write(20, Facts(samples=320.0, steps=20), [np.zeros(5)])
+    began = time.time()
+    subprocess.run([sys.executable, "-c", program], env=env, check=True)
+    last = json.loads((tmp_path / "progress" / "rank-0.jsonl").read_text().splitlines()[-1])
+    assert (last["steps"], last["samples"], last["end"]) == (20, 320.0, True)
+    assert last["t"] >= began - 1.0

@@ -5,12 +5,22 @@ from __future__ import annotations
 import math
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import mlcd
-from mlcd.worker.saving import FIRST_SECONDS, LONGEST_SECONDS, Saving, interval_seconds, mean_loss_seconds
+from mlcd.worker.counts import Count, Counts
+from mlcd.worker.environment import read_environment
+from mlcd.worker.saving import (
+    FIRST_SECONDS,
+    LONGEST_SECONDS,
+    SavePoint,
+    Saving,
+    interval_seconds,
+    mean_loss_seconds,
+)
 from worker.programs import finish, free_port, start
 from worker.sessions import Inside, lines
 
@@ -101,6 +111,13 @@ def test_what_the_program_saves_when_it_wants_counts_too() -> None:
     assert saving.takes_seconds == 0.5
 
 
+def test_a_save_that_took_no_time_is_followed_by_others() -> None:
+    clock = Clock()
+    saves = trained(Saving(0.0, HOUR, clock), clock, 100.0, save_seconds=0.0, step_seconds=0.1)
+    assert len(saves) > 10
+    assert interval_seconds(0.0, HOUR) > 0.0
+
+
 def test_nothing_is_due_in_a_probe_or_outside_mlcd(inside: Inside) -> None:
     inside()
     assert not any(mlcd.checkpoint_due() for _ in range(5))
@@ -125,6 +142,50 @@ def test_the_job_says_how_often_and_the_interval_is_reported(inside: Inside, tmp
 def test_ranks_without_a_process_group_leave_it_to_the_first(inside: Inside) -> None:
     inside(MLCD_SAVE_SECONDS="0.001", RANK=1, WORLD_SIZE=2)
     assert not any(mlcd.checkpoint_due() for _ in mlcd.steps([[0]] * 20))
+
+
+class Shared(dict[str, str]):
+    """The store of a process group."""
+
+    def set(self, key: str, value: str) -> None:
+        self[key] = value
+
+    def check(self, keys: list[str]) -> bool:
+        return all(key in self for key in keys)
+
+
+class Steps(Counts):
+    """As many steps as it is told, a hundred in a second."""
+
+    done = 0
+
+    @property
+    def now(self) -> Count:
+        return Count(0.0, self.done, 0.0)
+
+    @property
+    def steps_per_second(self) -> float:
+        return 100.0
+
+
+@pytest.mark.parametrize("further", [0, 1, 7, 40])
+def test_ranks_that_only_queue_their_steps_save_after_the_same(further: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU's program, or one that adds up gradients by itself, may be some steps further than the first rank."""
+    store, clock = Shared(), Clock()
+    monkeypatch.setattr("mlcd.worker.ranks.shared_store", lambda: store)
+    saved: tuple[list[int], list[int]] = ([], [])
+    env = read_environment({"MLCD_TASK_ID": "t", "WORLD_SIZE": "2"})
+    counts = [Steps() for _ in range(2)]
+    points = [SavePoint(replace(env, rank=rank), counts[rank]) for rank in range(2)]
+    points[0].saving = Saving(10.0, 0.0, clock)
+    for step in range(1, 4000):
+        clock.now = step / 100
+        for rank in (1, 0):
+            counts[rank].done = step + rank * further
+            if points[rank].due():
+                saved[rank].append(counts[rank].done)
+    assert saved[0] == saved[1]
+    assert len(saved[0]) >= 3
 
 
 RANKS = """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from mlcd_bench.fc2_figures import FC2
-from paper_claims import FindingsOf, check, claims_of, every_claim, findings_by_claim
+from paper_claims import FindingsOf, check, check_page, claims_of, every_claim, findings_by_preset
 
 _BOTH_FULL = (
     "Six c4.xlarge fill the server's network at a batch of 128 as six p2.xlarge do: they train as fast. Scala-Opt's two "
@@ -35,13 +35,19 @@ NOT_HERE: dict[tuple[str, str], str] = {
 
 @pytest.fixture(scope="module")  # so that one worker runs each preset once
 def findings_of() -> FindingsOf:
-    return findings_by_claim(FC2)
+    return findings_by_preset(FC2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "claim"), list(every_claim(FC2, NOT_HERE)))
 def test_the_papers_claim_holds(findings_of: FindingsOf, name: str, claim: str) -> None:
-    check(findings_of(name)[claim])
+    check(findings_of(name), claim)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FC2)
+def test_the_page_has_the_numbers_that_are_found(findings_of: FindingsOf, name: str) -> None:
+    check_page(name, findings_of(name))
 
 
 def test_every_expected_failure_is_a_claim() -> None:

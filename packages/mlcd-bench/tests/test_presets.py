@@ -8,18 +8,31 @@ import pytest
 
 from mlcd_bench import testbed
 from mlcd_bench.cases import Case
+from mlcd_bench.claims import Averages
 from mlcd_bench.functions_testbed import BERT_SMALL, functions_case
 from mlcd_bench.mlcd_figures import MLCD
-from mlcd_bench.preset_runner import run_preset
+from mlcd_bench.preset_runner import Finding, Findings, run_preset
 from mlcd_bench.presets import find_preset
 from mlcd_bench.protocol import set_problem
 from mlcd_bench.smlt import SMLT
 from mlcd_bench.smlt_workflows import adaptive, any_fixed, best_fixed, oracle
 from mlcd_bench.strategies import parse_strategy
+from paper_claims import check_page, numbers_of_page
 
 
 def speed(case: Case, key: str) -> float:
     return next(speed for deployment, speed in case.speeds.items() if deployment.key == f"{key}@us-east-1")
+
+
+def test_a_number_of_the_papers_page_that_has_drifted_is_found() -> None:
+    assert numbers_of_page("fig9") == [13, 1.22, 1.72]
+    row = Averages("ResNet", "convbo", 6.9, 231.0, 1.8, 79.0, 4.0, 0.0, 0.0, 2.2, 1.72, 4.0, 57.0)
+    cost, total = Finding("cost", "16 %", "13%", True), Finding("total", "about 1", "1.22", True)
+    check_page("fig9", Findings((row,), (cost, total)))
+    with pytest.raises(AssertionError, match=r"says \[1\.22\] of fig9"):
+        check_page("fig9", Findings((row,), (cost, replace(total, ours="1.50"))))
+    with pytest.raises(AssertionError, match="has no numbers of fig99"):
+        check_page("fig99", Findings((), ()))
 
 
 def test_there_is_a_preset_for_every_figure_with_numbers() -> None:

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from mlcd_bench.preset_runner import Finding, run_preset
-from mlcd_bench.presets import find_preset
 from mlcd_bench.scavenger_figures import RESNET_18, SCAVENGER, scavenger_case
+from paper_claims import FindingsOf, check, check_page, every_claim, findings_by_preset
 
-CLAIMS = [(name, claim.text) for name, make in SCAVENGER.items() for claim in make().claims]
 
-
-@pytest.fixture(scope="module")
-def findings() -> dict[tuple[str, str], Finding]:
-    return {
-        (name, finding.claim): finding
-        for name in SCAVENGER
-        for finding in run_preset(find_preset(name), seeds=5, jobs=0).claims
-    }
+@pytest.fixture(scope="module")  # so that one worker runs each preset once
+def findings_of() -> FindingsOf:
+    return findings_by_preset(SCAVENGER)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("claim", CLAIMS, ids=" ".join)
-def test_the_papers_claim_holds(findings: dict[tuple[str, str], Finding], claim: tuple[str, str]) -> None:
-    finding = findings[claim]
-    assert finding.holds, f"{finding.claim}: {finding.ours}; the paper: {finding.paper}"
+@pytest.mark.parametrize(("name", "claim"), list(every_claim(SCAVENGER, {})))
+def test_the_papers_claim_holds(findings_of: FindingsOf, name: str, claim: str) -> None:
+    check(findings_of(name), claim)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCAVENGER)
+def test_the_page_has_the_numbers_that_are_found(findings_of: FindingsOf, name: str) -> None:
+    check_page(name, findings_of(name))
 
 
 def test_a_step_of_the_testbed_takes_as_long_as_the_papers() -> None:

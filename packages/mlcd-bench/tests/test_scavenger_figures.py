@@ -5,14 +5,10 @@ What does not hold stays here as an expected failure with its reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
-
 import pytest
-from _pytest.mark.structures import ParameterSet
 
-from mlcd_bench.preset_runner import Finding, run_preset
 from mlcd_bench.scavenger_curves import SCAVENGER_FIGURES
+from paper_claims import FindingsOf, check, check_page, claims_of, every_claim, findings_by_preset
 
 NOT_HERE: dict[tuple[str, str], str] = {
     ("scavenger-fig8", "correlation of noise and epochs to the target, over batch sizes"): (
@@ -32,36 +28,23 @@ NOT_HERE: dict[tuple[str, str], str] = {
 }
 
 
-def every_claim() -> Iterator[ParameterSet]:
-    """All claims that have a direction; those that do not hold here as expected failures."""
-    for name, make in SCAVENGER_FIGURES.items():
-        for claim in make().claims:
-            if claim.holds is not None:
-                reason = NOT_HERE.get((name, claim.text))
-                marks = [] if reason is None else [pytest.mark.xfail(strict=True, reason=reason)]
-                yield pytest.param(name, claim.text, marks=marks, id=f"{name}: {claim.text}")
+@pytest.fixture(scope="module")  # so that one worker runs each preset once
+def findings_of() -> FindingsOf:
+    return findings_by_preset(SCAVENGER_FIGURES)
 
 
-@pytest.fixture(scope="module")
-def findings_of() -> Callable[[str], dict[str, Finding]]:
-    """What a preset finds, by claim; each is run once."""
-
-    @cache
-    def found(name: str) -> dict[str, Finding]:
-        return {finding.claim: finding for finding in run_preset(SCAVENGER_FIGURES[name](), seeds=5, jobs=0).claims}
-
-    return found
+@pytest.mark.parametrize(("name", "claim"), list(every_claim(SCAVENGER_FIGURES, NOT_HERE)))
+def test_the_papers_claim_holds(findings_of: FindingsOf, name: str, claim: str) -> None:
+    check(findings_of(name), claim)
 
 
-@pytest.mark.parametrize(("name", "claim"), list(every_claim()))
-def test_the_papers_claim_holds(findings_of: Callable[[str], dict[str, Finding]], name: str, claim: str) -> None:
-    finding = findings_of(name)[claim]
-    assert finding.holds, f"{finding.claim}: {finding.ours}; the paper: {finding.paper}"
+@pytest.mark.parametrize("name", SCAVENGER_FIGURES)
+def test_the_page_has_the_numbers_that_are_found(findings_of: FindingsOf, name: str) -> None:
+    check_page(name, findings_of(name))
 
 
 def test_every_expected_failure_is_a_claim() -> None:
-    claims = {(name, claim.text) for name, make in SCAVENGER_FIGURES.items() for claim in make().claims}
-    assert set(NOT_HERE) <= claims
+    assert set(NOT_HERE) <= claims_of(SCAVENGER_FIGURES)
 
 
 def test_there_is_a_preset_for_every_figure() -> None:

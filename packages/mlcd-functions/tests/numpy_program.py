@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def note_done(rank: int, step: int) -> None:
 
 def hold(steps_left: int) -> None:
     """Wait before the last step until a test has done all that it does to a program at work, however long that takes."""
-    while HOLD and steps_left == 1 and not os.path.exists(f"{DONE}/end"):
+    while HOLD and steps_left == 1 and not Path(DONE, "end").exists():
         time.sleep(0.05)
 
 

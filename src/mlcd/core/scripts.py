@@ -94,21 +94,31 @@ def _any_word(words: tuple[str, ...], pattern: str, texts: list[str]) -> bool:
     return bool(words) and any(found.search(text) for text in texts)
 
 
+def named_scripts(run: str, workdir: str) -> Iterator[str]:
+    """The Python files that a command names, by `train.py` or `-m train`, and that are in the folder."""
+    modules = [module.replace(".", "/") for module in _MODULE.findall(run)]
+    files = [f"{module}{ending}" for module in modules for ending in (".py", "/__main__.py")]
+    names = [str(Path(name)) for name in (*_PYTHON_SCRIPT.findall(run), *files)]
+    yield from (name for name in dict.fromkeys(names) if workdir and (Path(workdir) / name).is_file())
+
+
 def _scripts(run: str, workdir: str) -> Iterable[str]:
-    modules = [module.replace(".", "/") + ".py" for module in _MODULE.findall(run)]
-    for name in [*_PYTHON_SCRIPT.findall(run), *modules]:
-        file = Path(workdir or "/nowhere") / name
+    for name in named_scripts(run, workdir):
+        file = Path(workdir) / name
         try:
-            if file.is_file() and file.stat().st_size < _LARGEST_SCRIPT:
+            if file.stat().st_size < _LARGEST_SCRIPT:
                 yield file.read_text(errors="ignore")
         except OSError:
             continue  # a guess that cannot be read is no guess
 
 
 def python_files(workdir: str) -> Iterator[tuple[Path, str]]:
-    """The Python files below a folder, by their path in it, with their text."""
+    """The Python files below a folder, by their path in it, with their text; none of hidden folders, such as .venv."""
     root = Path(workdir)
-    for file in sorted(islice(root.rglob("*.py"), _MOST_SCRIPTS)) if workdir else ():
+    shown = (
+        file for file in root.rglob("*.py") if not any(part.startswith(".") for part in file.relative_to(root).parts)
+    )
+    for file in sorted(islice(shown, _MOST_SCRIPTS)) if workdir else ():
         try:
             with file.open(errors="replace") as stream:
                 yield file.relative_to(root), stream.read(_LARGEST_SCRIPT)

@@ -68,6 +68,7 @@ class FailureKind(StrEnum):
     LOST = "lost"  # a node went away
     NO_CAPACITY = "no capacity"
     REFUSED = "refused"  # settings, rights or the account are to be changed before anything can start
+    UNFIT = "not suited"  # by what the job says itself, such as data that cannot be divided so; nothing was started
     NOT_STARTED = "not started"  # the cloud or the way to its machines failed
 
 

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from mlcd.core.task import Task
-from mlcd.errors import CloudError, MissingExtraError, MlcdError, UserError
+from mlcd.errors import CloudError, MissingExtraError, MlcdError, UnfitDeploymentError, UserError
 from mlcd.worker import fetch
 from mlcd.worker.fetch import BucketFile
 from mlcd.worker.names import is_inner
@@ -24,13 +24,16 @@ GOOD_SECONDS = 6 * 3600
 MOST_BYTES = 96 << 10  # of an environment variable; systems take 128 KiB
 
 
-def with_fetches(task: Task, secrets: Mapping[str, str]) -> tuple[Task, Mapping[str, str]]:
-    """The task that fetches by itself what lies in buckets, and the secrets with the addresses."""
+def with_fetches(task: Task, secrets: Mapping[str, str], workers: int = 1) -> tuple[Task, Mapping[str, str]]:
+    """The task that fetches by itself what lies in buckets, and the secrets with the addresses; for so many that train."""
     buckets = {where: source for where, source in task.file_mounts.items() if source.startswith(S3)}
     if not buckets:
         return task, secrets
+    found = {where: wanted(where, source) for where, source in buckets.items()}
+    for where in task.shard_mounts:
+        _refuse_too_few(buckets[where], len(found[where]), workers)
     divided = {where: where if where in task.shard_mounts else "" for where in buckets}
-    files = [one._replace(divided=divided[where]) for where, source in buckets.items() for one in wanted(where, source)]
+    files = [one._replace(divided=divided[where]) for where, ones in found.items() for one in ones]
     packed = fetch.pack(files)
     if len(packed) > MOST_BYTES:
         raise UserError(
@@ -40,6 +43,15 @@ def with_fetches(task: Task, secrets: Mapping[str, str]) -> tuple[Task, Mapping[
     mounts = {where: source for where, source in task.file_mounts.items() if where not in buckets}
     setup = f"{fetch.COMMAND}\n{task.setup}".strip()
     return replace(task, file_mounts=mounts, setup=setup), {**secrets, fetch.VARIABLE: packed}
+
+
+def _refuse_too_few(source: str, files: int, workers: int) -> None:
+    """Each node that trains needs a part of its own, and that shows before any is rented."""
+    if files < workers:
+        raise UnfitDeploymentError(
+            f"shard_mounts: {source} has {files} {'file' if files == 1 else 'files'}, too few for {workers} nodes.",
+            f"Let `num_nodes` end at {files}, or cut the data into more files.",
+        )
 
 
 def wanted(where: str, source: str) -> list[BucketFile]:

@@ -91,7 +91,8 @@ class JobContext:
             return record.handle
         secrets = self.secrets
         if not isinstance(self.cloud, Recorded):
-            task, secrets = with_fetches(with_data_sets(task, self.settings.data_sets), secrets)
+            task = with_data_sets(task, self.settings.data_sets)
+            task, secrets = with_fetches(task, secrets, record.deployment.workers)
         handle = self.cloud.launch(task, record.deployment, secrets)
         self.store.set_handle(record.id, handle)
         return handle

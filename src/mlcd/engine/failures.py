@@ -13,13 +13,20 @@ from mlcd.errors import CloudError, MlcdError, TaskFailedError, UserError
 from mlcd.search.trials import tells_of_gpus
 
 PROGRAM_FAULTS = (FailureKind.CRASHED, FailureKind.SILENT, FailureKind.HUNG, FailureKind.NO_GPU)
-CLOUD_FAULTS = (FailureKind.NO_CAPACITY, FailureKind.REFUSED, FailureKind.NOT_STARTED, FailureKind.LOST)
+NOT_RUN = (
+    FailureKind.NO_CAPACITY,
+    FailureKind.REFUSED,
+    FailureKind.NOT_STARTED,
+    FailureKind.LOST,
+    FailureKind.UNFIT,
+)
 FORGIVABLE = (
     *PROGRAM_FAULTS,
     FailureKind.NOT_SHARED,
     FailureKind.NO_CAPACITY,
     FailureKind.REFUSED,
     FailureKind.NOT_STARTED,
+    FailureKind.UNFIT,
 )
 FAULTS_OR_MEMORY = (*PROGRAM_FAULTS, FailureKind.OUT_OF_MEMORY, FailureKind.NOT_SHARED)
 FAULTS_BEFORE_GIVING_UP = 2  # the same fault on two deployments with no success is the program's
@@ -79,11 +86,11 @@ def refuse_failing_cloud(trials: Sequence[Trial], deployments: int) -> None:
 
 
 def refuse_failed_starts(trials: Sequence[Trial]) -> None:
-    """Where nothing can be chosen because nothing could be started, the cloud failed, not the goal."""
+    """Where nothing can be chosen because nothing could be started, that is why, and not the goal."""
     failures = [trial.failure for trial in trials if trial.failure is not None]
-    clouds = [failure for failure in failures if failure.reason in CLOUD_FAULTS]
-    if clouds and len(failures) == len(trials):
-        raise _started_nowhere(clouds)
+    not_run = [failure for failure in failures if failure.reason in NOT_RUN]
+    if not_run and len(failures) == len(trials):
+        raise _started_nowhere(not_run)
 
 
 def refuse_failing_program(trials: Sequence[Trial]) -> None:

@@ -15,7 +15,7 @@ from mlcd.engine.probe_result import probe_phases, probe_result
 from mlcd.engine.secrets import redact
 from mlcd.engine.stop import STOP_SECONDS, end_task
 from mlcd.engine.tasks import probe_task
-from mlcd.errors import NoCapacityError
+from mlcd.errors import NoCapacityError, UnfitDeploymentError
 from mlcd.forecast.throughput import throughput_after
 
 
@@ -41,6 +41,8 @@ class Probe:
             self._handle = self.context.launch(self.record, self._task)
         except NoCapacityError as error:
             self._outcome = Failure(FailureKind.NO_CAPACITY, error.message, hint=error.hint)
+        except UnfitDeploymentError as error:
+            self._outcome = Failure(FailureKind.UNFIT, error.message, hint=error.hint)
 
     def check(self) -> Trial | None:
         """The trial, once the probe is over and recorded."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import exp, log
+from math import exp, inf, log
 
 from mlcd.core.machines import Deployment, InstanceType
 from mlcd.core.study import Study
@@ -66,9 +66,12 @@ class Exclusions:
     nodes_unshared: bool = False  # several nodes each did the whole work
     gpus_unshared: bool = False  # so did the ranks of a single node
     needs_gpu: bool = False  # the program runs on no machine without one
+    too_many_workers: float = inf  # the job is not suited for so many
 
     def excludes(self, deployment: Deployment) -> bool:
         """Whether a failure says that this deployment would fail too."""
+        if deployment.workers >= self.too_many_workers:
+            return True
         if self.needs_gpu and not deployment.offer.instance.gpus:
             return True
         if deployment.offer.instance.name in self.failing_types or self.excludes_sharing(deployment):
@@ -83,7 +86,8 @@ class Exclusions:
     @property
     def empty(self) -> bool:
         """Whether nothing is excluded."""
-        return not (self.out_of_memory or self.failing_types or self.nodes_unshared or self.needs_gpu)
+        several = self.nodes_unshared or self.too_many_workers < inf
+        return not (self.out_of_memory or self.failing_types or several or self.needs_gpu)
 
 
 def exclusions(study: Study) -> Exclusions:
@@ -92,12 +96,14 @@ def exclusions(study: Study) -> Exclusions:
     out_of_memory = tuple(t.deployment for t in failures if _reason(t) is FailureKind.OUT_OF_MEMORY)
     worked = {trial.deployment.offer.instance.name for trial in study.trials if trial.measurement is not None}
     unshared = [t.deployment.workers for t in failures if _reason(t) is FailureKind.NOT_SHARED]
+    unfit = [t.deployment.workers for t in failures if _reason(t) is FailureKind.UNFIT]
     return Exclusions(
         out_of_memory,
         frozenset(_types_that_only_fail(failures)) - worked,
         nodes_unshared=bool(unshared),
         gpus_unshared=1 in unshared,
         needs_gpu=any(tells_of_gpus(trial) for trial in failures),
+        too_many_workers=min(unfit, default=inf),
     )
 
 

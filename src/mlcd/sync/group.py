@@ -171,6 +171,11 @@ class Group:
             if store is not None:
                 self._exchange.barrier(self._take(1), 0)
 
+    @property
+    def keeps(self) -> bool:
+        """Whether what is given to keep() is kept: on functions, as long as there is room."""
+        return self._kept is not None
+
     def keep(self, state: Sequence[Array], step: int) -> None:
         """Keep the state after this step, so that it outlives this program; without room for it, checkpoints have to do.
 
@@ -203,6 +208,7 @@ class Group:
         if facts.any():
             told = json.loads(facts.tobytes().rstrip(b"\0"))
             current().continue_from(Facts(**{**told, "reported": tuple(told["reported"])}))
+            self.keep(arrays, newest)  # whoever has handed it on may be the next that is lost
         return newest
 
     def close(self) -> None:

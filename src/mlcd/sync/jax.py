@@ -3,6 +3,7 @@
     loss, gradients = loss_and_gradients(weights, batch)      jitted
     loss, gradients = average((loss, gradients), group)       over all workers
     weights = update(weights, gradients)                      jitted
+    keep(weights, step, group)                                what `restore` gives back when a worker was lost
 
 Waiting for other workers has no place inside a jitted function: there `average` raises an error that says so.
 """
@@ -30,6 +31,19 @@ def broadcast(tree: Any, group: Group, root: int = 0) -> Any:
     arrays, structure = _arrays(tree)
     group.broadcast(arrays, root)
     return _tree(structure, arrays)
+
+
+def keep(tree: Any, step: int, group: Group) -> None:
+    """Keep a tree of arrays after this step, so that it outlives this program (see Group.keep)."""
+    if group.keeps:
+        group.keep(_arrays(tree)[0], step)
+
+
+def restore(tree: Any, step: int, group: Group) -> tuple[Any, int]:
+    """The newest tree that a worker has kept or is given here, and the step that it is of (see Group.restore)."""
+    arrays, structure = _arrays(tree)
+    newest = group.restore(arrays, step)
+    return _tree(structure, arrays), newest
 
 
 def _arrays(tree: Any) -> tuple[list[Any], Any]:

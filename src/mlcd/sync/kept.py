@@ -4,7 +4,7 @@ Workers are started anew when one of them is lost. Those that are left find here
 newcomer: nobody is thrown back to the newest checkpoint (Group.keep and Group.restore).
 
     <folder>/0, <folder>/1       two slots, written in turn:  header │ array │ array │ …
-    header                       JSON: step, what was trained by then, and the arrays' types and sizes
+    header                       JSON: step, what was trained by then, and a digest of the arrays' types and sizes
 
 A header is blanked before its arrays are written, and comes last: a kill leaves the other slot. The pages belong to the
 system and not to the process, so that a kill loses none; what dies with the machine is what its checkpoints are for.
@@ -12,10 +12,12 @@ system and not to the process, so that a kill loses none; what dies with the mac
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -54,9 +56,7 @@ class Kept:
         for array in arrays:
             view[start : start + array.nbytes] = flat(array).view(np.uint8)
             start += array.nbytes
-        header = json.dumps({"step": step, "facts": asdict(facts), "arrays": _kinds(arrays)}).encode()
-        if len(header) > _HEADER_BYTES:
-            raise OSError("what is to be kept has too many arrays")
+        header = json.dumps({"step": step, "facts": asdict(facts), "arrays": _digest(arrays)}).encode()
         slot[1 : len(header)] = header[1:]
         slot[len(header) : _HEADER_BYTES] = b" " * (_HEADER_BYTES - len(header))
         slot[:1] = header[:1]
@@ -82,7 +82,7 @@ class Kept:
         try:
             with file.open("rb") as stream:
                 header: Any = json.loads(stream.read(_HEADER_BYTES))
-            known = header["arrays"] == _kinds(arrays)
+            known = header["arrays"] == _digest(arrays)
             facts = {**header["facts"], "reported": tuple(header["facts"]["reported"])}
             return State(int(header["step"]), Facts(**facts), file) if known else None
         except (OSError, ValueError, LookupError, TypeError):
@@ -93,15 +93,26 @@ class Kept:
         slot = self._slots.get(self._turn)
         if slot is None or len(slot) != size:
             self._folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self._folder / str(self._turn), os.O_RDWR | os.O_CREAT, 0o600)
-            try:
-                os.ftruncate(handle, 0)
-                os.posix_fallocate(handle, 0, size)
-                slot = self._slots[self._turn] = mmap.mmap(handle, size)
-            finally:
-                os.close(handle)
+            slot = self._slots[self._turn] = _mapped(self._folder / str(self._turn), size)
         return slot
 
 
-def _kinds(arrays: Sequence[Array]) -> list[list[Any]]:
-    return [[array.dtype.str, array.size] for array in arrays]
+def _mapped(file: Path, size: int) -> mmap.mmap:
+    """A new file of that size; where there is no room for it, it takes none from the checkpoints either."""
+    handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.ftruncate(handle, 0)
+        os.posix_fallocate(handle, 0, size)
+        return mmap.mmap(handle, size)
+    except OSError:
+        with suppress(OSError):
+            file.unlink()
+        raise
+    finally:
+        os.close(handle)
+
+
+def _digest(arrays: Sequence[Array]) -> str:
+    """Alike for arrays of the same types and sizes: a model may have thousands, and the header has its place."""
+    kinds = [(array.dtype.str, array.size) for array in arrays]
+    return hashlib.sha256(json.dumps(kinds).encode()).hexdigest()

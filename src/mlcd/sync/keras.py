@@ -7,12 +7,16 @@
 
 Gradients are averaged over the workers before the optimizer clips or applies them, so every worker has to have as many batches, of
 the same size. The exchange carries the wish to stop: all workers end after the same step. For Keras on TensorFlow.
+
+Where workers are lost, the others go on from the weights of the last step: they are kept after each, and `fit` begins with the newest
+that one of them has, in the epoch that it begins with.
 """
 
 from __future__ import annotations
 
 import functools
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import tensorflow as tf
@@ -38,22 +42,79 @@ def share(model: Any, group: Group) -> None:
         return
     _broadcast(model, group)
     vars(model.optimizer)["apply"] = _averaging(model, model.optimizer.apply, group)  # past Keras, which keeps account
+    if group.keeps:
+        vars(model)["make_train_function"] = _keeping(model, model.make_train_function, group)
     model.train_function = None  # one that was traced before would not exchange
 
 
 def _broadcast(model: Any, group: Group) -> None:
-    weights = [*model.weights, *model.optimizer.variables]
-    values = [np.array(weight) for weight in weights]
+    values = _values(model)
     group.broadcast(values)
-    for weight, value in zip(weights, values, strict=True):
+    _assign(model, values)
+
+
+def _weights(model: Any) -> list[Any]:
+    return [*model.weights, *model.optimizer.variables]
+
+
+def _values(model: Any) -> list[Any]:
+    """Copies: TensorFlow's own must not be written to."""
+    return [np.array(weight) for weight in _weights(model)]
+
+
+def _assign(model: Any, values: list[Any]) -> None:
+    for weight, value in zip(_weights(model), values, strict=True):
         weight.assign(value)
+
+
+_begun: WeakSet[Group] = WeakSet()  # those whose workers have begun: what they train next is not what they had kept
+
+
+class KeptFunction:
+    """What `fit` calls for every step, which begins with what was kept and keeps what it has made of it."""
+
+    def __init__(self, model: Any, train: Any, group: Group) -> None:
+        self._model = model
+        self._train = train
+        self._group = group
+
+    def __call__(self, iterator: Any) -> Any:
+        if self._group not in _begun:  # not before: `fit` has loaded what its own callbacks have saved by now
+            _begun.add(self._group)
+            self._restore()
+            if stopping():  # all was done, by all workers
+                end(self._model)
+                return {}
+        logs = self._train(iterator)
+        self._group.keep(_values(self._model), int(self._model.optimizer.iterations))
+        return logs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._train, name)
+
+    def _restore(self) -> None:
+        values = _values(self._model)
+        self._group.restore(values, int(self._model.optimizer.iterations))
+        _assign(self._model, values)
+
+
+def _keeping(model: Any, make: Any, group: Group) -> Any:
+    """Keras's `make_train_function`, whose function keeps its state."""
+
+    @functools.wraps(make)
+    def made(force: bool = False) -> None:
+        make(force)
+        if not isinstance(model.train_function, KeptFunction):
+            model.train_function = KeptFunction(model, model.train_function, group)
+
+    return made
 
 
 def _averaging(model: Any, apply: Any, group: Group) -> Any:
     """The optimizer's `apply`, with the mean of all workers' gradients."""
 
     def exchange(*gradients: Any) -> list[Any]:
-        arrays = [np.array(gradient) for gradient in gradients]  # copies: TensorFlow's own must not be written to
+        arrays = [np.array(gradient) for gradient in gradients]  # copies, as of the weights
         read_count(model)  # this step is counted by now: where it is the last of the work, all end with it
         wish = np.array([float(stopping())])
         group.all_reduce([*arrays, wish], op="mean")

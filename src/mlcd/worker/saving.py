@@ -8,8 +8,10 @@
 Half of τ is lost on average at each loss, and δ ÷ τ of the time goes into saving: τ makes the sum of both least. It is
 bounded: where M is short, saving must not take the time that training needs, and where it is long, it is a guess.
 
-Ranks that share a process group save after the same step. The first of them decides, two steps ahead: none can end
-that step before all have begun it, so each finds what was decided in the store that they share.
+Ranks that share a process group save after the same step. The first of them decides, some steps ahead: none can end
+those steps before all have begun them, so each finds what was decided in the store that they share. Two would do where
+every step waits for the others. Where they are only queued, as on a GPU, or gradients add up over several batches, a
+rank may be further: so it is half a second's worth of them.
 """
 
 from __future__ import annotations
@@ -22,14 +24,17 @@ from typing import Any
 import mlcd.worker.ranks as ranks
 from mlcd.worker.counts import Counts
 from mlcd.worker.environment import Environment
+from mlcd.worker.stop import AHEAD_SECONDS
 
 LONGEST_SECONDS = 3600.0
 LEAST_COSTS = 4.0  # × what a save takes: no more than a fifth of the time goes into saving
 FIRST_SECONDS = 10.0  # until the first save shows what one takes
+SHORTEST_SAVE_SECONDS = 0.001  # one that took no time to speak of would never be due again
 
 
 def interval_seconds(save_seconds: float, loss_seconds: float) -> float:
     """Seconds of training between two saves: τ, within its bounds."""
+    save_seconds = max(save_seconds, SHORTEST_SAVE_SECONDS)
     return max(min(math.sqrt(2.0 * save_seconds * loss_seconds), LONGEST_SECONDS), LEAST_COSTS * save_seconds)
 
 
@@ -91,7 +96,9 @@ class SavePoint:
         self.saving = Saving(env.save_seconds, env.loss_seconds)
         self._env = env
         self._counts = counts
-        self._ahead = 1 + env.accumulation_steps  # batches: only the last pass of a step waits for the other ranks
+        self._least_ahead = (
+            1 + env.accumulation_steps
+        )  # batches: only the last pass of a step waits for the other ranks
         self._step: int | None = None
         self._number = 0
 
@@ -108,12 +115,18 @@ class SavePoint:
         return True
 
     def _decide(self, store: Any, step: int) -> int | None:
-        ahead, pace = (self._ahead if store is not None else 0), self._counts.steps_per_second
+        pace = self._counts.steps_per_second
+        ahead = self._ahead(pace) if store is not None else 0
         if not self.saving.due(1.0 / pace if pace else 0.0, ahead):
             return None
         if store is not None:
             store.set(self._key, str(step + ahead))
         return step + ahead
+
+    def _ahead(self, pace: float) -> int:
+        """Steps that no rank can have done by now."""
+        seconds = min(AHEAD_SECONDS, self.saving.every_seconds / 2)
+        return max(self._least_ahead, math.ceil(seconds * pace))
 
     def _decided(self, store: Any) -> int | None:
         found = store is not None and store.check([self._key])

@@ -6,6 +6,7 @@ import atexit
 import math
 import multiprocessing
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ class Session:
         self.metrics_before: dict[str, float] = {}  # of the checkpoint it goes on from, alike on all ranks
         self.steps_before = 0
         self._ahead = (0, 0.0)  # steps and samples of this rank beyond the checkpoint, before this process
+        self._ending = False
         # Step and samples reported before the checkpoint that it continues from.
         self.reported_before = _reported_by(env)
         self._goes_on: dict[str, bool] = {}  # whether it counts on from there, or from zero again
@@ -71,6 +73,7 @@ class Session:
 
     def end(self) -> None:
         """Report everything that is still to report."""
+        self._ending = True
         for act in self.before_end:
             act()
         if self.saves is not None:
@@ -103,12 +106,15 @@ class Session:
         self.stop.samples_before = facts.samples
         self.steps_before = facts.steps
         self.count_after(facts.reported)
+        self.start()  # where nothing is left to do, nobody else would
 
     def _counted(self) -> Count:
-        """Since the checkpoint that the program was started with, once it makes steps of its own."""
+        """Since the checkpoint that the program was started with, once it makes steps of its own or ends without any."""
         now = self.counts.now
-        steps, samples = self._ahead if now.steps else (0, 0.0)
-        return Count(now.t, now.steps + steps, now.samples + samples)
+        if not (now.steps or self._ending):
+            return now
+        steps, samples = self._ahead
+        return Count(now.t or time.time(), now.steps + steps, now.samples + samples)
 
     def _since(self, name: str, total: float | None, before: float) -> float | None:
         """What was done since the checkpoint; a program goes on counting from there or begins at zero, as it does at first."""

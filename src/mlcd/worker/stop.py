@@ -25,7 +25,7 @@ from mlcd.worker.counts import Counts
 from mlcd.worker.environment import Environment
 
 _ALONE_SECONDS = 4.0  # for the others to hear; then a rank saves what it can by itself
-_AHEAD_SECONDS = 0.5  # steps of this time, at least one: ranks may differ by a few that need no exchange
+AHEAD_SECONDS = 0.5  # steps of this time, at least one: ranks may differ by a few that need no exchange
 
 
 class Stop:
@@ -102,7 +102,7 @@ class Stop:
         except RuntimeError:
             all_heard = True  # there is no one left to agree with
         if all_heard or time.monotonic() > heard_at + _ALONE_SECONDS:
-            self.agreed_step = self._set_step(store, math.ceil(_AHEAD_SECONDS * self.counts.steps_per_second))
+            self.agreed_step = self._set_step(store, math.ceil(AHEAD_SECONDS * self.counts.steps_per_second))
 
     def _set_step(self, store: Any, ahead: int) -> int:
         """The step that was set first."""

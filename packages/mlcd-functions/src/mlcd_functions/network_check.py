@@ -1,29 +1,25 @@
 """Refuses programs that cannot run on several functions, which cannot reach each other, before anything is paid for.
 
+What counts is what the program calls (mlcd_functions.program_calls), not what its comments and texts mention.
 A program that exchanges by mlcd.sync besides is taken to know where it runs. Where functions of this computer have no networks of
 their own, a program that connects them would work here, and hang at AWS: it is not launched either.
 """
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from mlcd.core.job import Job, Topology
 from mlcd.core.machines import Deployment
-from mlcd.core.scripts import python_files
 from mlcd.core.task import Task
 from mlcd.errors import InvalidJobError, UserError
+from mlcd_functions.program_calls import Call, Source, sources
 from mlcd_functions.service import isolation
 from mlcd_functions.settings import FunctionsSettings
 
-_CONNECTS = re.compile(
-    r"jax\.distributed\.initialize|MultiWorkerMirroredStrategy|ParameterServerStrategy"
-    r"|\b(?:kv|kvstore)\.create\(['\"]dist_|kvstore[^\n]*dist_"
-)
-_EXCHANGES = re.compile(r"mlcd\.sync|from mlcd import[^\n]*\bsync\b")
+_STRATEGIES = frozenset({"MultiWorkerMirroredStrategy", "ParameterServerStrategy"})  # TensorFlow's, under any name
+_CALLS = frozenset({"jax.distributed.initialize", "torch.distributed.rpc.init_rpc"})
 _CLUSTERS = {
     "mxnet": "MXNet's workers, servers and scheduler",
     "spark": "Spark's driver, master and workers",
@@ -51,7 +47,7 @@ def refuse_program(job: Job, deployments: Sequence[Deployment]) -> None:
             _hint(job),
             "topology",
         )
-    found = connecting_call(job.workdir) if several else None
+    found = connecting_call(job.run, job.workdir) if several else None
     if found is not None:
         raise InvalidJobError(
             f"{found[0]} calls {found[1]}, which connects functions with each other: they cannot reach each other.",
@@ -70,7 +66,7 @@ def refuse_connecting_program(task: Task, deployment: Deployment, settings: Func
     if deployment.nodes == 1 or settings.endpoint:
         return
     why = isolation.why_not() if settings.isolate else "functions.isolate is off"
-    found = connecting_call(task.workdir) if why else None
+    found = connecting_call(task.run, task.workdir) if why else None
     if found is not None:
         file, call = found
         raise UserError(
@@ -80,22 +76,27 @@ def refuse_connecting_program(task: Task, deployment: Deployment, settings: Func
         )
 
 
-def connecting_call(workdir: str) -> tuple[Path, str] | None:
+def connecting_call(run: str, workdir: str) -> tuple[Path, str] | None:
     """A call that connects nodes, in a program that knows no other way."""
-    files = [(file, _code(text)) for file, text in python_files(workdir)]
-    if any(_EXCHANGES.search(code) for _, code in files):
+    program = sources(run, workdir)
+    if any(_exchanges(source) for source in program):
         return None
-    found = ((file, _CONNECTS.search(code)) for file, code in files)
-    return next(((file, call[0]) for file, call in found if call is not None), None)
+    found = ((source.path, call.name) for source in program for call in source.calls if _connects(call))
+    return next(found, None)
 
 
-def _code(text: str) -> str:
-    """The program without what it only says of itself: comments and descriptions."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
-        return text
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            node.value = ast.Constant(None)
-    return ast.unparse(tree)
+def _connects(call: Call) -> bool:
+    """Whether it connects nodes with each other."""
+    parts = call.name.split(".")
+    last = parts[-1]
+    if last in _STRATEGIES or call.name in _CALLS:
+        return True
+    creates = parts[-2:-1] in (["kv"], ["kvstore"]) and last == "create"
+    stores = [text for keyword, text in call.texts if creates or keyword == "kvstore"]  # of MXNet
+    return any(store.startswith("dist_") for store in stores)
+
+
+def _exchanges(source: Source) -> bool:
+    """Whether it uses a parameter store, by mlcd.sync."""
+    used = (*source.imports, *(call.name for call in source.calls))
+    return any(name == "mlcd.sync" or name.startswith("mlcd.sync.") for name in used)

@@ -174,6 +174,25 @@ def test_the_same_content_has_the_same_digest(tmp_path: Path) -> None:
     assert first == again != other
 
 
+def test_a_folder_with_anything_else_is_left_as_it_is(tmp_path: Path, locked: list[Locked]) -> None:
+    """`--output .` in a project must not cost the project."""
+    (tmp_path / "train.py").write_text("mine")
+    with pytest.raises(UserError, match=r"is not empty: it has train\.py"):
+        images().make(None, tmp_path, "", push=False)
+    assert (tmp_path / "train.py").read_text() == "mine"
+    with pytest.raises(UserError, match=r"train\.py is a file"):
+        images().make(None, tmp_path / "train.py", "", push=False)
+    with pytest.raises(UserError, match=r"train\.py is a file"):
+        Layers(FunctionsSettings(), lambda _: None).make(None, tmp_path / "train.py", push=False)
+
+
+def test_what_was_made_before_is_replaced(tmp_path: Path, locked: list[Locked]) -> None:
+    (tmp_path / "layer.zip").write_bytes(b"as a layer was made before")
+    for _ in range(2):
+        images().make(None, tmp_path, "", push=False)
+    assert not (tmp_path / "layer.zip").exists()
+
+
 # Engines
 
 

@@ -26,7 +26,13 @@ _ANYWHERE, _FAMILY, _TYPE = 0.1, 0.2, 0.4  # similarity, added up
 _NODES_LENGTH, _BATCH_LENGTH = 1.0, 1.5
 _EXCLUDED = 0.98
 # These failures say nothing about the program.
-_LUCK = (FailureKind.LOST, FailureKind.NO_CAPACITY, FailureKind.REFUSED, FailureKind.NOT_STARTED)
+_LUCK = (
+    FailureKind.LOST,
+    FailureKind.NO_CAPACITY,
+    FailureKind.REFUSED,
+    FailureKind.NOT_STARTED,
+    FailureKind.UNFIT,
+)
 
 
 def chance_of_failure(study: Study, space: Features) -> Floats:

@@ -12,12 +12,14 @@ import shutil
 import zipfile
 from pathlib import Path
 
+from mlcd.errors import UserError
 from mlcd_functions.libraries import python_of
 from mlcd_functions.package import HANDLER, handler_package
 
 CLIENT = "awslambdaric>=3.0"
 AWS_BASE = "public.ecr.aws/lambda/python"
 _ROOT = "/var/task"  # LAMBDA_TASK_ROOT
+_OURS = frozenset({"Dockerfile", "requirements.lock", "handler", "layer.zip"})
 _DOCKERFILE = """\
 FROM {base}
 COPY requirements.lock {root}/
@@ -42,8 +44,26 @@ def has_client(base: str) -> bool:
     return base.startswith(f"{AWS_BASE}:")
 
 
+def refuse_file(folder: Path) -> None:
+    """Refuse a file where a folder belongs."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file.", "Name a folder.")
+
+
+def refuse_others(folder: Path) -> None:
+    """Refuse a folder that has more than what was made here before: it would be lost, and all of it be sent to the engine."""
+    refuse_file(folder)
+    others = sorted({file.name for file in folder.iterdir()} - _OURS) if folder.is_dir() else []
+    if others:
+        raise UserError(
+            f"{folder} is not empty: it has {others[0]}.",
+            "What an image is built from is written in the place of all that is in its folder: name an empty one.",
+        )
+
+
 def write_context(folder: Path, base: str, lock: str) -> str:
-    """Write it in the place of what was there; gives the digest of all that is in it."""
+    """Write it in the place of what was made before; gives the digest of all that is in it."""
+    refuse_others(folder)
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "handler").mkdir(parents=True)
     entry = "" if has_client(base) else _ENTRY.format(root=_ROOT)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mlcd.errors import CloudError
 from mlcd_functions.package import handler_package
-from mlcd_functions.packaging.context import CLIENT, default_base, has_client, write_context
+from mlcd_functions.packaging.context import CLIENT, default_base, has_client, refuse_file, refuse_others, write_context
 from mlcd_functions.packaging.ecr import Repository
 from mlcd_functions.packaging.engines import Engine, run
 from mlcd_functions.packaging.layers import publish, zip_layer
@@ -51,6 +51,7 @@ class Layers:
 
     def make(self, requirements: Path | None, into: Path, push: bool) -> Made:
         """The layer's zip, published where asked for."""
+        refuse_file(into)
         packages = resolve(requirements, self.settings.runtime)
         refuse_layer(packed_bytes(packages), packages, "packed")
         file = into / "layer.zip"
@@ -78,6 +79,7 @@ class Images:
 
     def make(self, requirements: Path | None, into: Path, base: str, push: bool) -> Made:
         """The context, and the image where there is an engine; it is sent where asked for."""
+        refuse_others(into)
         base = base or default_base(self.settings.runtime)
         packages = resolve(requirements, self.settings.runtime, () if has_client(base) else (CLIENT,))
         packed = packed_bytes(packages)
