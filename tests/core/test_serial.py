@@ -13,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mlcd.core.job import Job, Topology
+from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.serial import from_data, from_json, to_data, to_json
 from mlcd.store import documents
 
@@ -110,3 +112,15 @@ def test_all_nouns_are_tried() -> None:
         "TaskStatus",
         "JobView",
     } <= names
+
+
+def test_what_was_stored_before_servers_had_a_type_of_their_own_is_read() -> None:
+    where = Deployment(Offer("local", InstanceType("a", vcpus=2), 0.1, 4), 3, servers=1)
+    stored = to_data(where)
+    del stored["server_offer"]
+    for name in ("mixes", "shared_vcpus", "pool"):
+        del stored["offer"][name]
+    assert from_data(Deployment, stored) == where
+    job = to_data(Job("j", "train", topology=Topology.PS))
+    del job["servers"]
+    assert from_data(Job, job) == Job("j", "train", topology=Topology.PS)

@@ -43,7 +43,7 @@ def find_servable(folder: Path, job_id: str) -> Servable:
     raise NotFoundError(
         f"The model of job {job_id} has no file that can predict.",
         "Let the program save a predict.py with a function predict(inputs), a SavedModel, or a file of torch.export, "
-        "TorchScript, ONNX, Keras or joblib.",
+        "TorchScript, ONNX, Keras (.keras) or joblib.",
     )
 
 

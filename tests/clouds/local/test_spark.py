@@ -57,6 +57,7 @@ def test_it_trains_on_two_nodes_and_its_passes_are_counted(computer: Computer) -
     state = run(computer, task)
     assert state is TaskState.SUCCEEDED, log_of(task)
     progress = computer.cloud.status(task.id).progress
+    assert progress.samples % EPOCH == 0, "passes, and no part of one"
     assert PASSES * EPOCH <= progress.samples <= 2 * PASSES * EPOCH
     assert {point.name for point in progress.metrics} == {"loss", "test_accuracy"}
     outputs = TaskFolder(Path(task.folder)).outputs

@@ -135,7 +135,7 @@ def _cpu_curves(name: str, setting: Setting) -> Preset:
     peaks = [each.index(max(each)) + 1 for each in speeds.values()]
     claims = (
         fact("fastest type", "t2.xlarge", fastest, fastest == "t2.xlarge"),
-        fact("fastest number of workers", "3 to 4", _listed(peaks), max(peaks) < max(_SIZES)),
+        fact("fastest number of workers, fewer than all", "3 to 4", _listed(peaks), max(peaks) < max(_SIZES)),
     )
     title = f"Speed over workers on CPUs, server {setting.server}, batch {setting.batch}"
     return Preset(name, title, (), claims, _curves(setting, _CPUS))
