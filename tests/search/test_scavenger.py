@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pytest
@@ -15,6 +15,8 @@ from mlcd.core.study import Stop
 from mlcd.core.trial import Failure, FailureKind, Trial
 from mlcd.engine.adapter import known_speeds
 from mlcd.errors import InvalidJobError
+from mlcd.forecast.estimate import Estimate
+from mlcd.forecast.parallel import Placement
 from mlcd.search.auto import Auto
 from mlcd.search.base import Searcher
 from mlcd.search.baselines import ExhaustiveSearch
@@ -22,8 +24,9 @@ from mlcd.search.choose import make_plan
 from mlcd.search.expectations import expected_speeds
 from mlcd.search.heterbo import HeterBO
 from mlcd.search.options import open_strategy
+from mlcd.search.outlook import outlook_of
 from mlcd.search.scavenger import SETTLING_PROBES, Scavenger
-from mlcd.search.space_models import place, space_models
+from mlcd.search.space_models import SpaceModels, place, space_models
 from mlcd.testing.searcher_contract import SearcherContract, play
 from scavenger_worlds import OFFERS, SPACE, earlier_job, study, trial, truth, value, with_moving_noise
 
@@ -184,6 +187,33 @@ def test_nothing_is_chosen_untried_whose_devices_would_hold_more_than_was_seen_t
     assert isinstance(stop, Stop)
     assert stop.choice is not None
     assert place(stop.choice).micro_batch <= 64
+
+
+def test_a_guess_that_promises_hardly_more_than_what_was_measured_is_not_taken() -> None:
+    """The median of a training that is hardly known is no reason: on average it takes longer."""
+    start = next(each for each in SPACE if (each.offer.instance.name, each.nodes, each.batch_size) == ("slow", 1, 512))
+    beside = replace(start, nodes=8)
+    job = study(Aim.FASTEST, space=(start, beside)).with_trial(trial(start))
+    models = space_models(job)
+    guess = models.training_seconds(beside)
+    assert guess.log_spread > 0.3
+    level = job.training_seconds(start, truth(start)) / guess.value
+    known = {start.batch_size or 0: job.work(start)}
+    on_average = math.exp(0.5 * guess.log_spread**2)
+    for share, taken in ((0.97, start), (0.5 / on_average, beside)):
+        unsure = replace(models, training=replace(models.training, steps={"slow": _Scaled(models, level * share)}))
+        assert outlook_of(replace(job, samples_at=known), unsure).choice == taken
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """Step times of untried deployments, so many times as long."""
+
+    models: SpaceModels
+    factor: float
+
+    def step(self, placement: Placement) -> Estimate:
+        return self.models.training.steps["slow"].step(placement).scaled(self.factor)
 
 
 def test_it_says_for_which_deployment_what_is_left_of_the_limits_is_needed() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import exp, log
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from mlcd.core.machines import Deployment
 from mlcd.core.plan import Forecast
 from mlcd.core.study import Study
 from mlcd.core.trial import Trial
-from mlcd.forecast.training_forecast import forecast_training, forecast_working
+from mlcd.forecast.training_forecast import Z95, forecast_training, forecast_working
 from mlcd.search.arrays import Floats, Mask
 from mlcd.search.candidates import affordable, left_after_probe
 from mlcd.search.concave import speed_bounds
@@ -25,6 +26,7 @@ from mlcd.search.table import StudyView, goal_values, study_view
 from mlcd.search.trials import measured_trials
 
 _LEAST_SD = 1e-3
+_MOST_DOUBT = 3.0  # standard deviation of the logarithm, beyond which a mean says no more
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class Outlook:
 
     @cached_property
     def choice(self) -> Deployment | None:
-        """The best by the goal of those that keep the limits at the slow end, else as expected; None: none does."""
+        """The best by the goal, on average, of those that keep the limits at the slow end, else as expected; None: none does."""
         row = self._best_row
         return None if row is None else self.view.table.deployments[row]
 
@@ -167,4 +169,7 @@ def _keeps_limits(study: Study, forecast: Forecast, slow: bool) -> bool:
 
 
 def _value(study: Study, forecast: Forecast) -> float:
-    return study.goal.value(study.spent.seconds + forecast.seconds, study.spent.usd + forecast.usd)
+    """What the aim makes small, on average: a training that is hardly known may take far longer, and never far less than nothing."""
+    doubt = min(log(forecast.high_seconds / forecast.seconds) / Z95, _MOST_DOUBT)
+    mean = exp(0.5 * doubt**2)  # of a log-normal value, beside its median
+    return study.goal.value(study.spent.seconds + mean * forecast.seconds, study.spent.usd + mean * forecast.usd)
