@@ -68,7 +68,7 @@ def folder_of(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_lost_function_throws_no_rank_back_by_more_than_one_iteration(fields: Any, tmp_path: Path, seed: int) -> None:
     field, folder, chance = fields(straggler_seconds=60.0), folder_of(tmp_path), random.Random(seed)
-    task = training(field, tmp_path, STEPS="80", PAUSE="0.05", KEEP="1", SAVE="1000", DONE=str(folder))
+    task = training(field, tmp_path, STEPS="80", PAUSE="0.2", KEEP="1", SAVE="1000", DONE=str(folder))
     handle = field.launch(task, nodes=2)
     losses = (15, 40)
     for steps in losses:
@@ -90,7 +90,7 @@ def test_a_lost_function_throws_no_rank_back_by_more_than_one_iteration(fields: 
 
 def test_without_what_is_kept_a_loss_costs_everything_since_the_checkpoint(fields: Any, tmp_path: Path) -> None:
     field, folder = fields(straggler_seconds=60.0), folder_of(tmp_path)
-    task = training(field, tmp_path, STEPS="30", PAUSE="0.05", SAVE="1000", DONE=str(folder))
+    task = training(field, tmp_path, STEPS="60", PAUSE="0.2", SAVE="1000", DONE=str(folder))
     handle = field.launch(task, nodes=2)
     kill_after(field, handle, folder, 15, random.Random(1))
     status = field.wait(handle)
