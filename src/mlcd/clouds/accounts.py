@@ -33,7 +33,7 @@ def plugin_of(name: str) -> CloudPlugin:
 
 def is_this_computer(settings: Settings, name: str) -> bool:
     """Whether the cloud is the computer of whoever asks, which can be looked at before anything starts."""
-    if name not in registry.names("clouds"):
+    if name not in registry.loadable("clouds"):
         return False
     address = plugin_of(name).address
     return address is not None and address(settings) == "local"

@@ -239,6 +239,12 @@ def _package(settings: FunctionsSettings) -> str:
 
 
 def _image(settings: FunctionsSettings) -> str:
+    there = repository_of(settings.image).region
+    if there != settings.region:
+        raise UserError(
+            f"The image {settings.image} is in {there}, and the functions are in {settings.region}.",
+            "Lambda runs images of its own region: send it there by `mlcd package functions --repository`.",
+        )
     stored = image_of(settings.image)
     if stored is None:
         raise UserError(

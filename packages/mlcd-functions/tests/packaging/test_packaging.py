@@ -284,6 +284,13 @@ def test_an_image_that_is_not_there_is_told_by_the_check_with_what_makes_it() ->
     assert f"--repository {URI}" in found.hint
 
 
+def test_an_image_of_another_region_is_told_by_the_check() -> None:
+    settings = FunctionsSettings(image=f"{URI}:1", region="eu-west-1")
+    found = checks._found("package", lambda: checks._package(settings))
+    assert not found.ok
+    assert "is in us-east-1, and the functions are in eu-west-1" in found.detail
+
+
 @pytest.mark.parametrize("uri", ["docker.io/me/mlcd", "public.ecr.aws/lambda/python:3.13", "mlcd"])
 def test_images_that_lambda_does_not_run_are_refused(uri: str) -> None:
     with pytest.raises(UserError, match="no repository of ECR"):

@@ -13,7 +13,7 @@ from mlcd.clouds.local.files import Spec, State, TaskFiles, copies_folder
 from mlcd.clouds.local.hardware import Hardware, find_hardware
 from mlcd.clouds.local.offers import make_offers
 from mlcd.clouds.local.places import cores_by_rank, gpus_by_rank
-from mlcd.clouds.local.preparation import surroundings
+from mlcd.clouds.local.preparation import users_environment
 from mlcd.clouds.local.settings import LocalSettings
 from mlcd.clouds.tasks.cloud import RunnerCloud
 from mlcd.clouds.tasks.diagnosis import log_tail
@@ -52,7 +52,7 @@ class LocalCloud(RunnerCloud[Spec, State]):
     def refuse_program(self, job: Job, deployments: Sequence[Deployment]) -> None:
         """What its platform starts has to be on this computer."""
         if deployments:
-            refuse_missing_tools(job, surroundings(os.environ))
+            refuse_missing_tools(job, users_environment(os.environ))
 
     def expected_probe(self, measuring_seconds: float) -> ProbeTime:
         """The program's start, unknown as yet, and the measuring."""

@@ -64,7 +64,7 @@ def _prepare_one(
     local = LocalNode(node, processors, copy, folder.log(node.rank))
     checkpoints = checkpoint_folder(spec.task, folder)
     env = node_environment(
-        surroundings(os.environ),
+        users_environment(os.environ),
         own,
         [str(_worker(folder))],
         copy=copy,
@@ -84,7 +84,7 @@ def _worker(folder: TaskFolder) -> Path:
     return copies_folder(folder) / "worker"
 
 
-def surroundings(environ: Mapping[str, str]) -> dict[str, str]:
+def users_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The user's environment as their shell has it, with the Python that runs mlcd first where no other is active."""
     env = {name: value for name, value in environ.items() if not name.startswith("MLCD_")}
     in_venv = sys.prefix != sys.base_prefix
