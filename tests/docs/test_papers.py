@@ -13,7 +13,6 @@ presets = pytest.importorskip("mlcd_bench.presets", reason="mlcd-bench is not in
 
 PAGE = DOCS / "explanation" / "papers.md"
 HEAD = ["figure", "command", "claim", "the paper", "here", "why they differ"]
-MODELS = "`mlcd bench models FOLDER`"  # on recorded jobs, which are no testbed of a preset
 PRESET = re.compile(r"`mlcd bench --preset (?P<name>[\w.-]+)`")
 MODELS = "`mlcd bench models FOLDER`"  # on recorded jobs, which are not public
 SCRIPT = re.compile(r"`python (?P<name>[\w./-]+\.py)( [^`]*)?`( \(as root\))?")  # what no preset can play
