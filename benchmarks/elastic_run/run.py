@@ -17,7 +17,6 @@ from math import inf
 from pathlib import Path
 
 from figures import draw, tabulate
-
 from mlcd.api import Client
 from mlcd.core.machines import Deployment
 from mlcd.core.run import JobState

@@ -13,8 +13,8 @@ from statistics import fmean
 from types import ModuleType
 
 from mlcd.forecast import samples_needed, step_fit, universal
-from mlcd_bench.models import Mode, run_models
-from mlcd_bench.models_data import RecordedJob, read_jobs
+from mlcd_bench.models.data import RecordedJob, read_jobs
+from mlcd_bench.models.evaluation import Mode, run_models
 
 NAMES = {
     universal: ("LAW_SPREAD", "SYNC_SPREAD", "SEEN_SPREAD", "SHAPE_SPREAD", "SYNC_SHAPE_SPREAD", "FACTS_COUNT"),

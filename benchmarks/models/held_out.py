@@ -21,8 +21,8 @@ from statistics import mean
 
 import numpy as np
 
-from mlcd_bench.models import run_models
-from mlcd_bench.models_data import read_jobs
+from mlcd_bench.models.data import read_jobs
+from mlcd_bench.models.evaluation import run_models
 
 GPUS = {  # speed beside a T4, bytes/s inside a node and between nodes, dollars an hour
     "t4": (1.0, 6e9, 1.5e9, 0.5),

@@ -20,7 +20,7 @@ from mlcd.forecast.design import profile_partly
 from mlcd.forecast.parallel import Placement
 from mlcd.forecast.step_fit import Profile, fit_steps
 from mlcd.forecast.universal import Probe, universal_model
-from mlcd_bench.models_data import family_of
+from mlcd_bench.models.data import family_of
 
 
 def main(files: list[str]) -> None:

@@ -27,8 +27,8 @@ from statistics import mean
 import numpy as np
 
 from mlcd.forecast.parallel import Placement
-from mlcd_bench.models import Mode, learn_job, predict_job
-from mlcd_bench.models_data import Recorded, RecordedJob, read_jobs
+from mlcd_bench.models.data import Recorded, RecordedJob, read_jobs
+from mlcd_bench.models.evaluation import Mode, learn_job, predict_job
 
 Change = Callable[[RecordedJob, RecordedJob, np.random.Generator], RecordedJob]
 Curve = Callable[[str, float], float]  # family, micro-batch → seconds

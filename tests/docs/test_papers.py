@@ -9,7 +9,7 @@ import pytest
 
 from doc_pages import DOCS, ROOT
 
-presets = pytest.importorskip("mlcd_bench.presets", reason="mlcd-bench is not installed")
+presets = pytest.importorskip("mlcd_bench.presets.preset", reason="mlcd-bench is not installed")
 
 PAGE = DOCS / "explanation" / "papers.md"
 HEAD = ["figure", "command", "claim", "the paper", "here", "why they differ"]

@@ -11,8 +11,8 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from mlcd_bench.claims import Averages
-from mlcd_bench.preset_runner import Findings, run_preset
-from mlcd_bench.presets import Preset
+from mlcd_bench.presets.preset import Preset
+from mlcd_bench.presets.runner import Findings, run_preset
 
 SEEDS = 5
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "explanation" / "papers.md"

@@ -131,8 +131,8 @@ def bench(
 
     if preset:
         from mlcd_bench.console import cores
-        from mlcd_bench.every_preset import Play
-        from mlcd_bench.preset_command import play_and_show
+        from mlcd_bench.presets.command import play_and_show
+        from mlcd_bench.presets.every import Play
 
         play_and_show(preset, Play(seeds, out, html), jobs or cores(), json)
         return

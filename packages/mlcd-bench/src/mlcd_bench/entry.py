@@ -18,7 +18,7 @@ def bench(context: typer.Context) -> None:
     `mlcd bench models FOLDER` shows how well training times are forecast.
     """
     if context.args[:1] == ["models"]:
-        from mlcd_bench.models_command import app as models_app
+        from mlcd_bench.models.command import app as models_app
 
         models_app(context.args[1:], prog_name="mlcd bench models")
     from mlcd_bench.command import app as bench_app

@@ -10,9 +10,8 @@ import plotly.graph_objects as go
 from plotly.io import to_html
 from plotly.offline import get_plotlyjs
 
-from mlcd_bench.every_preset import Outcome, PresetResult
-from mlcd_bench.every_preset_summary import HEAD, failing_claims, summary_cells
-from mlcd_bench.figures import (
+from mlcd_bench.output import not_applicable_lines, row_cells
+from mlcd_bench.plots import (
     averages_figure,
     broken_figure,
     curves_figure,
@@ -21,11 +20,12 @@ from mlcd_bench.figures import (
     spread_figure,
     totals_figure,
 )
-from mlcd_bench.output import not_applicable_lines, row_cells
-from mlcd_bench.preset_runner import FIGURES, Findings, all_cells, bench_of
-from mlcd_bench.presets import Preset
+from mlcd_bench.presets.every import Outcome, PresetResult
+from mlcd_bench.presets.preset import Preset
+from mlcd_bench.presets.runner import FIGURES, Findings, all_cells, bench_of
+from mlcd_bench.presets.summary import HEAD, failing_claims, summary_cells
 from mlcd_bench.runner import Bench, Results
-from mlcd_bench.search_figure import example_of, search_figure
+from mlcd_bench.search_plot import example_of, search_figure
 from mlcd_bench.summary import Row, conclusion
 
 EXAMPLES = 3  # strategies whose search is shown step by step
