@@ -21,9 +21,7 @@ from mlcd_functions.rented.plan import PASSWORD, PORT, StorePlan, store_task
 from mlcd_functions.settings import FunctionsSettings
 
 LOOK_SECONDS = 1.0  # between two looks at it
-END_SECONDS = (
-    60.0  # to wait for the machine to be given back, so that the bill is whole; its own runner goes on after that
-)
+END_SECONDS = 60.0  # to wait until it is given back, so that the bill is whole; its own runner goes on after that
 _NAME = "store-"
 
 
