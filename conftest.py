@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,11 +48,13 @@ def _shares_a_set_up(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def own_worker_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_worker_session() -> Iterator[None]:
     """What a test trains in this process is counted in a session of its own."""
     from mlcd.worker import session
 
-    monkeypatch.setattr(session, "_session", None)
+    before, session._session = session._session, None
+    yield
+    session._session = before
 
 
 @pytest.fixture(scope="session")

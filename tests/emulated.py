@@ -114,14 +114,17 @@ class EmulatedEc2:
             line, capture_output=True, text=True, timeout=patience_s, check=False, stdin=subprocess.DEVNULL
         )
 
+    def instances(self) -> list[str]:
+        """Those that are rented, be it that their hosts are still about to boot."""
+        alive = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+        found = self.boto("ec2").describe_instances(Filters=alive)["Reservations"]
+        return [one["InstanceId"] for each in found for one in each["Instances"]]
+
     def terminate_all(self) -> None:
         """Leave no host to the next test."""
-        client = self.boto("ec2")
-        alive = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
-        found = client.describe_instances(Filters=alive)["Reservations"]
-        ids = [one["InstanceId"] for each in found for one in each["Instances"]]
+        ids = self.instances()
         if ids:
-            client.terminate_instances(InstanceIds=ids)
+            self.boto("ec2").terminate_instances(InstanceIds=ids)
         wait_for(lambda: not self.hosts(), "the hosts to be gone")
 
 

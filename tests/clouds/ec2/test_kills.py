@@ -57,7 +57,8 @@ def test_whoever_is_killed_ten_times_rents_once_and_leaves_nothing(
     job_id = client.submit(client.load({**small_job(tmp_path / "code"), **more}))
     client.confirm(job_id)
     client.start(job_id)
-    assert kill_at_random(client, job_id, random.Random(5)) == KILLS
+    kills, ended = kill_at_random(client, job_id, random.Random(5)), client.store.job(job_id)
+    assert kills == KILLS, f"{ended.state} after {kills} kills: {ended.error}"
     view = list(client.follow(job_id))[-1]
     assert view.record.state is JobState.SUCCEEDED, view.record.error
     assert len(view.trials) == len(view.run.attempts) == 1

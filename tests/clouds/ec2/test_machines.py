@@ -71,7 +71,7 @@ def test_where_servers_cannot_be_had_the_workers_are_told_and_found_again(ec2: E
     assert [machine.details["type"] for machine in rented] == ["c5.xlarge", TYPE, TYPE]
     assert rented[0].id == worker.id
     assert [machine.id for machine in machines.acquire("j-t1", "j", deployment, [])] == [each.id for each in rented]
-    assert len(ec2.hosts()) == 3
+    assert len(ec2.instances()) == 3
 
 
 def test_the_zone_of_the_machines_at_hand_is_asked_first(ec2: EmulatedEc2, tmp_path: Path) -> None:
