@@ -29,7 +29,7 @@ from typing import Any
 
 from mlcd.clouds.checkpoints import Trained
 from mlcd.clouds.remote.agent.environment import agent_environment
-from mlcd.clouds.remote.agent.limits import Ended, Limits
+from mlcd.clouds.remote.agent.limits import TAKEN, Ended, Limits
 from mlcd.clouds.remote.agent.meter import MachineMeter
 from mlcd.clouds.tasks.node import NodePrograms, end_nodes, follow
 from mlcd.clouds.tasks.programs import Program
@@ -60,6 +60,10 @@ class Agent:
         ended = self._live()
         self._end(ended)
         self._watch_lease()
+
+    def leave(self) -> None:
+        """Take note that the machine goes: the program ends in order."""
+        self._limits.leave()
 
     def _live(self) -> Ended:
         try:
@@ -105,7 +109,8 @@ class Agent:
     def _follow(self, what: str) -> None:
         """Return when all processes have ended well; raise Ended when one has not, or must not go on."""
         if follow([self._node], self._tick) is not None:
-            raise Ended(what)
+            # What takes the machine may have ended the program, too.
+            raise Ended(TAKEN if self._limits.told_to_go else what)
 
     def _tick(self) -> None:
         self._limits.check()
