@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -107,14 +108,22 @@ class SlurmCluster:
 
     def kill(self, *words: str) -> None:
         """Kill -9 of the daemons whose command lines have all of these words."""
-        for process in self.processes():
-            line = process.cmdline()
+        for process, line in self.lines():
             if all(word in line for word in words):
                 process.kill()
 
     def kill_controller(self) -> None:
         """The controller is gone; what runs goes on."""
         self.kill("slurmctld")
+
+    def hide(self, folder: Path) -> None:
+        """The nodes see an empty folder there, as if it were not shared."""
+        self._order(f"mount -t tmpfs none {folder}")
+        time.sleep(0.5)
+
+    def show(self, folder: Path) -> None:
+        """They see it again."""
+        self._order(f"umount -l {folder}")
 
     def command(self, *words: str) -> str:
         """What a command of Slurm prints, as the administrator calls it."""
@@ -143,6 +152,14 @@ class SlurmCluster:
         except psutil.NoSuchProcess:
             return []
 
+    def lines(self) -> list[tuple[psutil.Process, list[str]]]:
+        """Everything in the namespace that still runs, with its command line."""
+        found = []
+        for process in self.processes():
+            with suppress(psutil.Error):
+                found.append((process, process.cmdline()))
+        return found
+
     def wait(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Until it is so."""
         give_up_at = time.monotonic() + seconds
@@ -152,7 +169,7 @@ class SlurmCluster:
 
     def reset(self) -> None:
         """Cancel what is left, start what was killed, and wait until all nodes are free."""
-        lines = [process.cmdline() for process in self.processes()]
+        lines = [line for _, line in self.lines()]
         if not any(line[:1] == ["slurmctld"] for line in lines):
             self.start_controller()
             self.wait(lambda: subprocess.run(["sinfo"], capture_output=True, env=self.environ).returncode == 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clouds.provider_contract import ProviderContract
+from mlcd.testing import CloudContract
 from mlcd.clouds.base import Cloud
 from mlcd.clouds.slurm import open_cloud
 from mlcd.clouds.slurm.settings import SlurmSettings
@@ -16,7 +16,7 @@ from mlcd.settings import Settings
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("slurm")
-class TestSlurmCloud(ProviderContract):
+class TestSlurmCloud(CloudContract):
     """A real cluster of three nodes on this computer."""
 
     patience_seconds = 60.0

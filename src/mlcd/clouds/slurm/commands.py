@@ -19,6 +19,7 @@ from mlcd.clouds.slurm.tables import (
     read_expected_start,
     read_jobs,
     read_nodes,
+    read_preempted,
     read_submitted,
 )
 from mlcd.errors import CloudError
@@ -67,6 +68,11 @@ class Slurm:
         """End these jobs; those that are over are passed over."""
         if ids:
             self._must("cancel jobs", shlex.join(["scancel", "--quiet", *map(str, ids)]))
+
+    def preempted(self, number: int) -> bool:
+        """Whether a job was preempted; one that ended in order within its time of grace has no state that says so."""
+        ran = self._run(f"scontrol --oneliner show job {number}")
+        return ran.code == 0 and read_preempted(ran.output)
 
     def version(self) -> str:
         """Of the commands."""

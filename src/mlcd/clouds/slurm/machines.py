@@ -19,7 +19,7 @@ from mlcd.clouds.slurm.login import open_login
 from mlcd.clouds.slurm.reach import SlurmReach
 from mlcd.clouds.slurm.script import Comment, Request, batch_script, job_name, minutes_of, sbatch_words
 from mlcd.clouds.slurm.settings import SlurmSettings
-from mlcd.clouds.slurm.states import outcome_of, refusal_of_waiting
+from mlcd.clouds.slurm.states import BY_ITSELF, explained, outcome_of, refusal_of_waiting
 from mlcd.clouds.slurm.tables import JobRow
 from mlcd.clouds.tasks.outcome import Outcome
 from mlcd.core.machines import Deployment
@@ -93,17 +93,15 @@ class SlurmMachines(PlainMachines):
         """
         task_id, waited = machines[0].details["task"], time.time() - float(machines[0].details["asked_at"])
         job = self._look(task_id, _pause(waited)).job(self._number)
-        if job is None or job.ended or job.state == "COMPLETING":
-            raise CloudError(f"{job_name(task_id)} ended before it began ({self._said(task_id, job)}).")
+        if job is None or not (job.waits or job.holds):
+            raise self._over(task_id)
         if job.waits:
             self._refuse_hopeless(job, waited)
             return machines
         located = [self._located(machine, rank, job) for rank, machine in enumerate(machines)]
-        if located == list(machines) and job.started_at and time.time() - job.started_at > REPORT_SECONDS:
-            raise RefusedError(
-                f"Job {job.id} runs, and not all of its nodes report to {self._base(task_id)}: {self._log(task_id)}",
-                "Set slurm.folder to a folder that login node and nodes share, and slurm.python to their Python.",
-            )
+        late = job.started_at is not None and time.time() - job.started_at > REPORT_SECONDS
+        if located == list(machines) and late:
+            raise self._unheard(task_id, job)
         return located
 
     def find(self, task_id: str) -> Sequence[Machine]:
@@ -126,6 +124,19 @@ class SlurmMachines(PlainMachines):
         rank = machine.id.rpartition("-")[2]
         return SlurmReach(self._login, f"{self._base(machine.details['task'])}/node-{rank}", machine.host or machine.id)
 
+    def _over(self, task_id: str) -> CloudError:
+        """Why its job is over before its nodes have reported."""
+        job = self._settled(task_id)
+        if job is not None and job.state in BY_ITSELF:
+            return self._unheard(task_id, job)
+        return CloudError(f"{job_name(task_id)} ended before it began: {self._said(task_id, job)}.")
+
+    def _unheard(self, task_id: str, job: JobRow) -> RefusedError:
+        return RefusedError(
+            f"Not all nodes of Slurm's job {job.id} reported to {self._base(task_id)}: {self._log(task_id)}",
+            "Set slurm.folder to a folder that login node and nodes share, and slurm.python to a Python of the nodes.",
+        )
+
     # ------------------------------------------------------------------------------------------- the end
 
     def why_gone(self, machine: Machine) -> str:
@@ -144,11 +155,10 @@ class SlurmMachines(PlainMachines):
             return outcome
         with suppress(MlcdError):
             job = self._settled(task_id)
-            told = outcome_of(job) if job is not None else None
-            if told is not None:
+            if job is not None:
+                preempted = self._slurm.preempted(job.id)
+                told = explained(outcome, job, preempted)
                 return replace(told, node=outcome.node, exit_code=outcome.exit_code)
-            if job is not None and job.holds and outcome.cause is EndCause.SPOT_NOTICE:
-                return replace(outcome, reason=f"the time of the allocation is over (job {job.id})")
         return outcome
 
     def _settled(self, task_id: str) -> JobRow | None:

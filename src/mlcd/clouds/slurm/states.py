@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from mlcd.clouds.slurm.tables import JobRow
 from mlcd.clouds.tasks.outcome import Outcome
@@ -22,6 +23,7 @@ _CAUSES = {
     "FAILED": (EndCause.NODE_LOST, "the allocation ended by itself"),
     "COMPLETED": (EndCause.NODE_LOST, "the allocation ended by itself"),
 }
+BY_ITSELF = ("COMPLETED", "FAILED")
 _TOO_MUCH = re.compile(
     r"PartitionNodeLimit|PartitionTimeLimit|PartitionInactive|PartitionDown|BadConstraints"
     r"|^(QOS|Assoc)\w*(PerJob|NotSatisfied)|^(QOS|Assoc)\w*MaxWall\w*"
@@ -44,6 +46,18 @@ def outcome_of(job: JobRow) -> Outcome | None:
     """How a task must end whose job is over; None: it is not, or in a way that says nothing."""
     cause, words = _CAUSES.get(job.state, (None, ""))
     return None if cause is None else Outcome(cause, f"{words} (Slurm: {job.state}, job {job.id})")
+
+
+def explained(outcome: Outcome, job: JobRow, preempted: bool) -> Outcome:
+    """The outcome of a task that was ended from outside, by what Slurm says of its job.
+
+    Where the agents were told to go and the job ended in order for that, or lives on, its state does not say why.
+    """
+    if preempted:
+        return outcome_of(replace(job, state="PREEMPTED")) or outcome
+    if outcome.cause is EndCause.SPOT_NOTICE and (job.holds or job.state in BY_ITSELF):
+        return replace(outcome, reason=f"the time of the allocation was over (job {job.id})")
+    return outcome_of(job) or outcome
 
 
 def refusal_of_waiting(job: JobRow) -> MlcdError | None:

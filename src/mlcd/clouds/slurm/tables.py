@@ -17,6 +17,7 @@ ENDED_FORMAT = "JobIDRaw,JobName,State,Start,End"
 COMPLETED_FORMAT = "JobID,JobName,State,End"
 _NONE = ("(null)", "N/A", "None", "Unknown")
 _TEST_ONLY = re.compile(r"to start at (\d+)\b")
+_PREEMPTED = re.compile(r"\bPreemptTime=[1-9]\d*\b")
 _SUBMITTED = re.compile(r"^(\d+)(?:;\S*)?$", re.MULTILINE)
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
@@ -115,6 +116,11 @@ def read_expected_start(text: str) -> float | None:
     """When a job would start, from what `sbatch --test-only` prints; None: it does not say."""
     found = _TEST_ONLY.search(text)
     return float(found[1]) if found else None
+
+
+def read_preempted(text: str) -> bool:
+    """Whether a job was told to go for another one, from `scontrol show job`."""
+    return _PREEMPTED.search(text) is not None
 
 
 def read_duration(text: str) -> int | None:
