@@ -62,9 +62,7 @@ PartitionName=pair Nodes=n1,n2,n3 MaxTime=01:00:00 MaxNodes=2 PriorityTier=1 Gra
 PartitionName=short Nodes=n1,n2,n3 MaxTime=00:01:00 PriorityTier=1 State=UP
 PartitionName=urgent Nodes=n1,n2,n3 MaxTime=00:10:00 PriorityTier=9 PreemptMode=OFF State=UP
 """
-NODE = (
-    "NodeName={name} NodeAddr=127.0.0.1 NodeHostname=localhost Port={port} CPUs=2 RealMemory=2000 Features=small State=UNKNOWN"
-)
+NODE = "NodeName={name} NodeAddr=127.0.0.1 NodeHostname=localhost Port={port} CPUs=2 RealMemory=2000 Features=small State=UNKNOWN"
 PRICES = "partition,per,price\n*,core,0.05\npair,node,0.2\n"
 
 
@@ -142,7 +140,9 @@ class SlurmCluster:
 
     def all_idle(self) -> bool:
         """Whether nothing runs, and every node takes jobs."""
-        done = subprocess.run(["sinfo", "-h", "-N", "-p", "main", "-o", "%T"], capture_output=True, text=True, env=self.environ)
+        done = subprocess.run(
+            ["sinfo", "-h", "-N", "-p", "main", "-o", "%T"], capture_output=True, text=True, env=self.environ
+        )
         return done.stdout.split() == ["idle"] * len(NODES)
 
     def processes(self) -> list[psutil.Process]:

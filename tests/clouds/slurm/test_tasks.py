@@ -213,6 +213,33 @@ def test_a_queue_that_is_too_long_is_no_capacity_and_nothing_stays_in_it(rented:
     assert submitted(cluster, task) == []
 
 
+def test_a_job_that_somebody_cancels_in_the_queue_is_stopped(rented: Rented, cluster: SlurmCluster) -> None:
+    cluster.command("sbatch", "-N", "3", "--exclusive", "--time=1", "--job-name=other", "--wrap", "sleep 600")
+    cluster.wait(lambda: "other" in cluster.command("squeue", "-h", "-t", "R", "-o", "%j"))
+    patient = Rented(rented.home, replace(settings_of(rented), wait_seconds=600.0))
+    task = patient.task("echo done")
+    handle = patient.launch(task)
+    cluster.wait(lambda: job_name(task.id) in cluster.jobs())
+    cluster.command("scancel", f"--name={job_name(task.id)}")
+    status = patient.wait(handle)
+    assert (status.state, status.cause, status.usd) == (TaskState.STOPPED, EndCause.STOPPED, 0.0), status
+    patient.cloud.close()
+
+
+def test_what_another_computer_has_started_is_found_and_ended_by_its_name(
+    rented: Rented, cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    task = rented.task("sleep 1000")
+    handle = rented.launch(task)
+    rented.wait(handle, lambda status: status.state is TaskState.RUNNING)
+    other = Rented(tmp_path / "elsewhere", settings_of(rented))
+    (owned,) = other.cloud.owned()
+    assert (owned.handle, owned.job_id, owned.what) == (handle, "job", "1 × main+small")
+    other.cloud.stop(handle)
+    assert list(other.cloud.owned()) == []
+    assert rented.wait(handle).state is TaskState.STOPPED
+
+
 def test_a_task_does_not_notice_that_the_controller_was_away(rented: Rented, cluster: SlurmCluster) -> None:
     task = rented.saving()
     handle = rented.launch(task)

@@ -98,9 +98,7 @@ def _kind(name: str, alike: Sequence[NodeRow], rows: Sequence[NodeRow]) -> Kind:
 def _offer(kind: Kind, prices: Prices, date: str) -> Offer:
     return Offer(
         cloud="slurm",
-        instance=InstanceType(
-            kind.name, kind.cpus, kind.memory_mib / 1024, gpus=kind.gpus, gpu_model=kind.gpu_model
-        ),
+        instance=InstanceType(kind.name, kind.cpus, kind.memory_mib / 1024, gpus=kind.gpus, gpu_model=kind.gpu_model),
         usd_per_hour=prices.usd_per_hour(kind.partition, kind.cpus, kind.gpus),
         max_nodes=kind.max_nodes,
         priced_at=date,

@@ -19,7 +19,7 @@ from mlcd.clouds.slurm.login import open_login
 from mlcd.clouds.slurm.reach import SlurmReach
 from mlcd.clouds.slurm.script import Comment, Request, batch_script, job_name, minutes_of, sbatch_words
 from mlcd.clouds.slurm.settings import SlurmSettings
-from mlcd.clouds.slurm.states import BY_ITSELF, explained, outcome_of, refusal_of_waiting
+from mlcd.clouds.slurm.states import BY_ITSELF, explained, in_the_queue, outcome_of, refusal_of_waiting
 from mlcd.clouds.slurm.tables import JobRow
 from mlcd.clouds.tasks.outcome import Outcome
 from mlcd.core.machines import Deployment
@@ -30,7 +30,10 @@ from mlcd.errors import CloudError, MlcdError, NoCapacityError
 LOOK_SECONDS = 1.0  # all questions within so long have the same answer
 LONGEST_LOOK_SECONDS = 15.0  # in a long queue
 REPORT_SECONDS = 120.0  # for the nodes of a job that runs to be heard of
+WORTH_TELLING_SECONDS = 15.0  # in the queue
 SETTLE_SECONDS = 20.0  # for a job that is completing to be over
+# What still ends on a node may be writing.
+REMOVE = "for _ in 1 2 3; do rm -rf {base} 2> /dev/null && break; sleep 1; done"
 # Ends that Slurm may know more of than the agents and we do.
 _FROM_OUTSIDE = (EndCause.SPOT_NOTICE, EndCause.NODE_LOST, EndCause.CLOUD_FAILED, EndCause.NO_CAPACITY)
 
@@ -68,6 +71,7 @@ class SlurmMachines(PlainMachines):
         self._slurm = Slurm(self._login)
         self._looks: dict[str, Look] = {}
         self._folder = ""
+        self.waiting = ""  # how it stands in the queue, where that takes long
         self.python = self._settings.python
         self.lease_seconds, self.lost_seconds = self._settings.lease_seconds, self._settings.lost_seconds
 
@@ -84,7 +88,9 @@ class SlurmMachines(PlainMachines):
             number = known.id if known is not None else self._submit(task_id, job_id, deployment)
             self._notes.note("job", str(number))
         details = {"task": task_id, "asked_at": asked_at}
-        return [Machine(f"{job_name(task_id)}-{rank}", "", "", 0.0, details=details) for rank in range(deployment.nodes)]
+        return [
+            Machine(f"{job_name(task_id)}-{rank}", "", "", 0.0, details=details) for rank in range(deployment.nodes)
+        ]
 
     def locate(self, machines: Sequence[Machine]) -> Sequence[Machine]:
         """The same machines, once Slurm has started the job, with those nodes that have reported; raises where none will.
@@ -97,6 +103,7 @@ class SlurmMachines(PlainMachines):
             raise self._over(task_id)
         if job.waits:
             self._refuse_hopeless(job, waited)
+            self.waiting = in_the_queue(job, time.time()) if waited > WORTH_TELLING_SECONDS else ""
             return machines
         located = [self._located(machine, rank, job) for rank, machine in enumerate(machines)]
         late = job.started_at is not None and time.time() - job.started_at > REPORT_SECONDS
@@ -109,7 +116,9 @@ class SlurmMachines(PlainMachines):
         job = self._look(task_id).job(self._number)
         if job is None or not (job.waits or job.holds):
             return []
-        found = [Machine(f"{job_name(task_id)}-{rank}", "", "", 0.0, details={"task": task_id}) for rank in range(job.nodes)]
+        found = [
+            Machine(f"{job_name(task_id)}-{rank}", "", "", 0.0, details={"task": task_id}) for rank in range(job.nodes)
+        ]
         return [replace(machine, billed_from=job.started_at or 0.0) for machine in found] if job.holds else found
 
     def release(self, machines: Sequence[Machine]) -> None:
@@ -117,7 +126,7 @@ class SlurmMachines(PlainMachines):
         for task_id in {machine.details["task"] for machine in machines}:
             self._slurm.cancel([job.id for job in self._look(task_id, 0.0).open])
             self._looks.pop(task_id, None)
-            self._login.run(f"rm -rf {shlex.quote(self._base(task_id))}")
+            self._login.run(REMOVE.format(base=shlex.quote(self._base(task_id))))
 
     def reach(self, machine: Machine) -> Reach:
         """By the shared folder, and the host on the node."""

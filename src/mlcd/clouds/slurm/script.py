@@ -97,6 +97,4 @@ def sbatch_words(request: Request) -> list[str]:
 
 def batch_script(base: str, python: str, before: str, lease_seconds: float) -> str:
     """What runs on the first node."""
-    return SCRIPT.format(
-        base=shlex.quote(base), python=shlex.quote(python), before=before, lease_seconds=lease_seconds
-    )
+    return SCRIPT.format(base=shlex.quote(base), python=shlex.quote(python), before=before, lease_seconds=lease_seconds)

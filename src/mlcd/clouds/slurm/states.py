@@ -8,6 +8,7 @@ from dataclasses import replace
 from mlcd.clouds.slurm.tables import JobRow
 from mlcd.clouds.tasks.outcome import Outcome
 from mlcd.core.task import EndCause
+from mlcd.core.units import show_duration
 from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
 
 # An allocation that has run into its --time goes on in the next one: the task's own limit, which is shorter, is the agents'.
@@ -36,6 +37,7 @@ _NOT_NOW = re.compile(
 _NO_ROOM = re.compile(
     r"configuration is not available|configuration not available|Node count specification invalid|time limit is invalid"
     r"|violates accounting/QOS policy|Memory required by task|More processors requested|Job size specification"
+    r"|not permitted to use this partition|account/partition combination"
 )
 _NO_COMMAND = re.compile(r"command not found|No such file or directory: '?s\w+")
 _MOST = 400  # characters of what Slurm said
@@ -58,6 +60,14 @@ def explained(outcome: Outcome, job: JobRow, preempted: bool) -> Outcome:
     if outcome.cause is EndCause.SPOT_NOTICE and (job.holds or job.state in BY_ITSELF):
         return replace(outcome, reason=f"the time of the allocation was over (job {job.id})")
     return outcome_of(job) or outcome
+
+
+def in_the_queue(job: JobRow, now: float) -> str:
+    """How a job stands that waits, for people."""
+    told = f"Slurm's job {job.id} waits in the queue ({job.reason or 'for its turn'})"
+    if job.started_at is None or job.started_at <= now:
+        return f"{told}; when it will start is not known yet"
+    return f"{told}; it is expected to start in {show_duration(job.started_at - now)}"
 
 
 def refusal_of_waiting(job: JobRow) -> MlcdError | None:

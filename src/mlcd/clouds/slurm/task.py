@@ -1,7 +1,10 @@
-"""The life of a task on a Slurm cluster: that of all machines elsewhere, its end told by Slurm's own word."""
+"""The life of a task on a Slurm cluster: that of all machines elsewhere, its queue and its end told by Slurm's own word."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.remote.task import RemoteTask
 from mlcd.clouds.slurm.machines import SlurmMachines
 from mlcd.clouds.tasks.outcome import Outcome
@@ -14,3 +17,8 @@ class SlurmTask(RemoteTask):
 
     def _live(self) -> Outcome:
         return self._machines.explain(self._task.id, super()._live())
+
+    def _know(self, machines: Sequence[Machine]) -> None:
+        super()._know(machines)
+        if self._machines.waiting and not self._record.state.notes:
+            self._record.change(notes=(self._machines.waiting,))
