@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mlcd.testing import CloudContract
 from mlcd.clouds.base import Cloud
 from mlcd.clouds.slurm import open_cloud
 from mlcd.clouds.slurm.settings import SlurmSettings
 from mlcd.settings import Settings
+from mlcd.testing import CloudContract
 
 
 @pytest.mark.slow

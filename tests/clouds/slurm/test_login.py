@@ -21,7 +21,7 @@ from slurm_cluster import SlurmCluster
 @pytest.fixture
 def by_ssh(cluster: SlurmCluster, slurm_settings: SlurmSettings, tmp_path: Path) -> Iterator[SlurmSettings]:
     """A login node that only ssh leads to: this computer does not know the cluster."""
-    pytest.importorskip("asyncssh", reason="pip install 'mlcd[ec2]'")
+    pytest.importorskip("asyncssh", reason="pip install 'mlcd[slurm]'")
     if not Path("/usr/sbin/sshd").exists():
         pytest.skip("needs sshd: apt-get install openssh-server")
     folder = tmp_path / "door"

@@ -40,6 +40,6 @@ open_cloud = CloudPlugin(
     _open,
     settings=SlurmSettings,
     check=_check,
-    install="pip install 'mlcd[ec2]'",
+    install="pip install 'mlcd[slurm]'",
     page="how-to/slurm.md",
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.remote.base import BusyError, Machine, Notes, PlainMachines, Reach, RefusedError
+from mlcd.clouds.remote.base import Machine, Notes, PlainMachines, Reach, RefusedError
 from mlcd.clouds.slurm import host
 from mlcd.clouds.slurm.commands import Slurm
 from mlcd.clouds.slurm.kinds import Kind, read_kinds

@@ -8,6 +8,7 @@ import shlex
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 from mlcd.clouds.remote.base import CommandResult, Reach, UnreachableError
 from mlcd.errors import CloudError
@@ -60,7 +61,7 @@ class SlurmReach:
     def close(self) -> None:
         """The way to the login node is everybody's."""
 
-    def _answer(self, path: str, seconds: float) -> dict[str, object]:
+    def _answer(self, path: str, seconds: float) -> dict[str, Any]:
         give_up_at = time.monotonic() + seconds
         while time.monotonic() < give_up_at:
             text = self._login.read(path)
