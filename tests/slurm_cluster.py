@@ -53,7 +53,7 @@ AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 JobCompType=jobcomp/filetxt
 JobCompLoc={root}/jobcomp.txt
-SchedulerParameters=sched_interval=2,bf_interval=2
+SchedulerParameters=sched_interval=2,bf_interval=2,sched_min_interval=100000,batch_sched_delay=0
 PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
 {nodes}

@@ -21,6 +21,7 @@ import pytest
 from mlcd.api import Client
 from mlcd.clouds.slurm.script import job_name
 from mlcd.clouds.slurm.settings import SlurmSettings
+from mlcd.clouds.slurm.tables import read_duration
 from mlcd.core.run import JobState
 from mlcd.core.task import EndCause
 from mlcd.settings import read_settings
@@ -115,12 +116,13 @@ def test_a_node_that_fails_is_replaced_and_the_training_goes_on(
     client.confirm(job_id)
     client.start(job_id)
     wait_for_samples(client, job_id, 32 * 100)
-    failed = cluster.command("squeue", "-h", "-o", "%N", "-t", "R")
+    failed, limit = cluster.command("squeue", "-h", "-o", "%N %l", "-t", "R").split()
     cluster.kill("slurmd", "n2")
     view = list(client.follow(job_id))[-1]
     assert view.record.state is JobState.SUCCEEDED, view.record.error
     first, second = view.run.attempts
     assert failed == "n[1-2]"
+    assert 900 < (read_duration(limit) or 0) < 3600, "by the forecast, for the job has no limit"
     assert first.cause is EndCause.NODE_LOST
     assert "NODE_FAIL" in first.why
     assert second.samples_before >= 32 * 100

@@ -12,7 +12,7 @@ from mlcd.clouds.slurm.commands import Slurm
 from mlcd.clouds.slurm.kinds import make_offers, read_kinds
 from mlcd.clouds.slurm.login import Here
 from mlcd.clouds.slurm.prices import Prices, read_prices
-from mlcd.clouds.slurm.script import Comment, Request, minutes_of, read_comment, sbatch_words
+from mlcd.clouds.slurm.script import Comment, Request, Wanted, minutes_of, read_comment, sbatch_words
 from mlcd.clouds.slurm.states import explained, in_the_queue, in_words, outcome_of, refusal_of_waiting
 from mlcd.clouds.slurm.tables import (
     JobRow,
@@ -116,13 +116,22 @@ def test_what_sbatch_and_scontrol_say_is_found_among_other_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("max_seconds", "most", "minutes"),
-    [(600.0, None, 14), (600.0, 300, 5), (None, None, 24 * 60 + 4), (None, 7200, 120), (1.0, 90, 1)],
+    ("wanted", "most", "minutes"),
+    [
+        (Wanted(600.0), None, 14),  # the limit, the grace, three minutes
+        (Wanted(600.0), 300, 5),  # the partition allows no more
+        (Wanted(1.0), 90, 1),
+        (Wanted(), None, 24 * 60 + 4),  # slurm.hours
+        (Wanted(), 7200, 120),
+        (Wanted(86400.0, 3600.0), None, 90 + 15 + 4),  # half as long again as the forecast, and a quarter of an hour
+        (Wanted(None, 36 * 3600.0), None, 54 * 60 + 15 + 4),  # a forecast of days, and no limit
+        (Wanted(600.0, 3600.0), None, 14),  # never beyond the limit
+    ],
 )
-def test_an_allocation_is_as_long_as_the_task_and_no_longer_than_the_partition(
-    max_seconds: float | None, most: int | None, minutes: int
+def test_an_allocation_is_as_long_as_the_task_needs_and_no_longer_than_the_partition(
+    wanted: Wanted, most: int | None, minutes: int
 ) -> None:
-    assert minutes_of(max_seconds, 15.0, most, hours=24.0) == minutes
+    assert minutes_of(wanted, 15.0, most, hours=24.0) == minutes
 
 
 def test_a_job_asks_for_whole_nodes_of_its_kind_and_never_comes_back_by_itself() -> None:

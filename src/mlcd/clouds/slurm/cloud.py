@@ -54,9 +54,10 @@ class SlurmCloud(RemoteCloud):
         return [owned for job in self._slurm.jobs() if (owned := _owned(job)) is not None]
 
     def make_spec(self, task: Task, deployment: Deployment) -> Spec:
-        """With the task's limit, which says how long an allocation is asked for."""
+        """With the task's limit and its forecast, which say how long an allocation is asked for."""
         spec = super().make_spec(task, deployment)
-        return replace(spec, options={**spec.options, "max_seconds": task.max_seconds})
+        times = {"max_seconds": task.max_seconds, "expected_seconds": task.expected_seconds}
+        return replace(spec, options={**spec.options, **times})
 
     def machines(self) -> SlurmMachines:
         """For what is to be ended without a runner."""

@@ -17,7 +17,7 @@ from mlcd.clouds.slurm.commands import Slurm
 from mlcd.clouds.slurm.kinds import Kind, read_kinds
 from mlcd.clouds.slurm.login import open_login
 from mlcd.clouds.slurm.reach import SlurmReach
-from mlcd.clouds.slurm.script import Comment, Request, batch_script, job_name, minutes_of, sbatch_words
+from mlcd.clouds.slurm.script import Comment, Request, Wanted, batch_script, job_name, minutes_of, sbatch_words
 from mlcd.clouds.slurm.settings import SlurmSettings
 from mlcd.clouds.slurm.states import BY_ITSELF, explained, in_the_queue, outcome_of, refusal_of_waiting
 from mlcd.clouds.slurm.tables import JobRow
@@ -65,7 +65,7 @@ class SlurmMachines(PlainMachines):
         known = {each.name for each in fields(SlurmSettings)}
         self._settings = SlurmSettings(**{name: options[name] for name in known & options.keys()})
         self._grace_seconds = float(options.get("grace_seconds", 0.0))
-        self._max_seconds: float | None = options.get("max_seconds")
+        self._wanted = Wanted(options.get("max_seconds"), float(options.get("expected_seconds", 0.0)))
         self._notes = notes
         self._login = open_login(home, self._settings)
         self._slurm = Slurm(self._login)
@@ -206,7 +206,7 @@ class SlurmMachines(PlainMachines):
             comment=Comment(task_id, job_id, str(deployment)),
             kind=kind,
             nodes=deployment.nodes,
-            minutes=minutes_of(self._max_seconds, self._grace_seconds, kind.max_seconds, ours.hours),
+            minutes=minutes_of(self._wanted, self._grace_seconds, kind.max_seconds, ours.hours),
             grace_seconds=self._grace_seconds,
             base=base,
             account=ours.account,
@@ -233,7 +233,7 @@ class SlurmMachines(PlainMachines):
         self._login.write(f"{base}/host.py", Path(host.__file__).read_bytes())
 
     def _refuse_late(self, words: Sequence[str], script: str) -> None:
-        """Do not wait where the scheduler expects that it would be in vain."""
+        """Submit nothing that the scheduler expects to start too late."""
         starts_at = self._slurm.expected_start(words, script)
         if starts_at is not None and starts_at - time.time() > self._settings.wait_seconds:
             raise NoCapacityError(

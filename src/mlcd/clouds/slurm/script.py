@@ -11,6 +11,8 @@ from mlcd.clouds.slurm.kinds import Kind
 
 PREFIX = "mlcd-"
 MARGIN_SECONDS = 180.0  # beyond the task's own limit and its grace: for the start, and for the last files
+LEAST_SECONDS = 900.0  # beside the forecast: what starts for the first time may take long
+FORECAST_SHARE = 1.5  # of the forecast
 LEAD_SECONDS = 20.0  # beyond the grace, from Slurm's signal until the allocation ends
 _MINUTE = 60.0
 _MANY_HOURS = 365 * 24.0
@@ -39,6 +41,20 @@ class Comment:
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """How long a task may run, and how long it is expected to."""
+
+    max_seconds: float | None = None  # None: it has no limit
+    expected_seconds: float = 0.0  # 0: not known
+
+    def seconds(self, hours: float) -> float:
+        """How long to ask for: a forecast that was too short costs another turn in the queue, a long job a later one."""
+        limit = hours * 3600.0 if self.max_seconds is None and not self.expected_seconds else self.max_seconds
+        expected = LEAST_SECONDS + FORECAST_SHARE * self.expected_seconds if self.expected_seconds else math.inf
+        return min(expected, math.inf if limit is None else limit)
+
+
+@dataclass(frozen=True)
 class Request:
     """An allocation that is asked for."""
 
@@ -64,11 +80,10 @@ def read_comment(text: str) -> Comment | None:
     return Comment(*(unquote(part) for part in parts[1:])) if parts[0] == "mlcd" and len(parts) == 4 else None
 
 
-def minutes_of(max_seconds: float | None, grace_seconds: float, most_seconds: int | None, hours: float) -> int:
-    """How long the allocation may last: the task's own limit and a margin, and no longer than the partition allows."""
-    own = hours * 3600.0 if max_seconds is None else max_seconds
-    wanted = own + grace_seconds + MARGIN_SECONDS
-    minutes = math.ceil(min(wanted, _MANY_HOURS * 3600.0) / _MINUTE)
+def minutes_of(wanted: Wanted, grace_seconds: float, most_seconds: int | None, hours: float) -> int:
+    """How long the allocation may last: what the task needs and a margin, and no longer than the partition allows."""
+    seconds = wanted.seconds(hours) + grace_seconds + MARGIN_SECONDS
+    minutes = math.ceil(min(seconds, _MANY_HOURS * 3600.0) / _MINUTE)
     return minutes if most_seconds is None else max(1, min(minutes, int(most_seconds // _MINUTE)))
 
 

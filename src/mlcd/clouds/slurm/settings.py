@@ -26,7 +26,7 @@ class SlurmSettings:
     options: str = setting("", "more options for sbatch: `--reservation=class --licenses=matlab`")
     prices: str = setting("", "a CSV with the columns `partition`, `per` and `price`", empty="all is free of charge")
     usd_per_unit: float = setting(1.0, "US dollars for each unit of the price list")
-    hours: float = setting(24.0, "the longest allocation of a task without a limit of its own")
+    hours: float = setting(24.0, "the length of an allocation for a task with neither a limit nor a forecast")
     wait_seconds: float = setting(3600.0, "how long a task waits in the queue")
     lost_seconds: float = setting(30.0, "a node that does not answer for so long is lost")
     lease_seconds: float = setting(600.0, "allocations whose lease nobody renews for so long end by themselves")
