@@ -235,10 +235,11 @@ def test_a_machine_that_stands_still_is_lost(rented: Rented) -> None:
             agent.kill()
 
 
-def test_a_machine_whose_processes_are_all_told_to_end_is_taken_and_its_program_is_not_blamed(
-    rented: Rented,
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_machine_whose_processes_are_all_told_to_end_is_taken_however_its_program_ends(
+    rented: Rented, code: int
 ) -> None:
-    task = rented.task("trap 'echo saved; exit 1' TERM; echo working; while true; do sleep 0.05; done")
+    task = rented.task(f"trap 'echo saved; exit {code}' TERM; echo working; while true; do sleep 0.05; done")
     handle = rented.launch(task)
     rented.wait(handle, lambda status: "working" in status.log_tail)
     for process in psutil.process_iter(["cmdline"]):

@@ -137,9 +137,12 @@ def test_an_allocation_is_as_long_as_the_task_needs_and_no_longer_than_the_parti
 def test_a_job_asks_for_whole_nodes_of_its_kind_and_never_comes_back_by_itself() -> None:
     kind = next(kind for kind in read_kinds(read_nodes(NODES)) if kind.name.startswith("cpu+avx+intel-16c"))
     comment = Comment("job/a-t1", "job", "2 × cpu, batch 32")
-    words = sbatch_words(Request(comment, kind, 2, 14, 15.0, "/home/me/x", qos="high", options="--reservation='a b'"))
+    words = sbatch_words(
+        Request(comment, kind, 2, 14, 15.0, "/home/me/a%2Fb", qos="high", options="--reservation='a b'")
+    )
     expected = {
         *("--job-name=mlcd-job%2Fa-t1", "--nodes=2-2", "--exclusive", "--no-requeue", "--dependency=singleton"),
+        *("--output=/home/me/a%%2Fb/slurm.log", "--chdir=/home/me/a%2Fb"),
         *("--time=14", "--signal=B:TERM@35", "--exclude=c3,c4", "--qos=high", "--reservation=a b", "--partition=cpu"),
     }
     assert expected <= set(words)

@@ -160,6 +160,7 @@ def test_a_preempted_task_saves_and_says_that_its_machine_is_taken(rented: Rente
     assert (status.state, status.cause) == (TaskState.LOST, EndCause.SPOT_NOTICE), status
     assert "PREEMPTED" in status.reason
     assert rented.saved() > 30
+    cluster.wait(cluster.all_idle)
     again = rented.saving(2)
     rented.wait(rented.launch(again), lambda status: status.progress.samples > 0)
     assert int(rented.text(again).split()[1]) > 30
@@ -309,3 +310,16 @@ def settings_of(rented: Rented) -> SlurmSettings:
     """Those that it was opened with."""
     settings: SlurmSettings = rented.cloud._settings
     return settings
+
+
+def test_a_job_that_was_submitted_unheard_is_found_and_none_is_submitted_beside_it(rented: Rented, cluster: SlurmCluster) -> None:
+    task = rented.task("sleep 1000")
+    cluster.command(
+        *("sbatch", f"--job-name={job_name(task.id)}", "--dependency=singleton", "--begin=now+60", "--wrap", "sleep 9")
+    )  # as if sbatch had been killed unheard, and the job came through late
+    handle = rented.launch(task)
+    time.sleep(3.0)
+    assert len(submitted(cluster, task)) == 1, "what is there is found, and none is submitted"
+    rented.cloud.stop(handle)
+    assert rented.wait(handle).state is TaskState.STOPPED
+    assert cluster.jobs() == []

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from mlcd.clouds.remote.base import Machine, Notes, PlainMachines, Reach, RefusedError
+from mlcd.clouds.remote.base import BusyError, Machine, Notes, PlainMachines, Reach, RefusedError, UnreachableError
 from mlcd.clouds.slurm import host
 from mlcd.clouds.slurm.commands import Slurm
 from mlcd.clouds.slurm.kinds import Kind, read_kinds
@@ -83,10 +83,11 @@ class SlurmMachines(PlainMachines):
         if not asked_at:
             asked_at = f"{time.time():.3f}"
             self._notes.note("asked at", asked_at)
-        if self._number is None:
-            known = next(iter(self._look(task_id).open), None)
-            number = known.id if known is not None else self._submit(task_id, job_id, deployment)
-            self._notes.note("job", str(number))
+        with _patiently():
+            if self._number is None:
+                known = next(iter(self._look(task_id).open), None)
+                number = known.id if known is not None else self._submit(task_id, job_id, deployment)
+                self._notes.note("job", str(number))
         details = {"task": task_id, "asked_at": asked_at}
         return [
             Machine(f"{job_name(task_id)}-{rank}", "", "", 0.0, details=details) for rank in range(deployment.nodes)
@@ -97,6 +98,10 @@ class SlurmMachines(PlainMachines):
 
         What is new is told first, so that it is on the bill before anything is given up.
         """
+        with _patiently():
+            return self._locate(machines)
+
+    def _locate(self, machines: Sequence[Machine]) -> Sequence[Machine]:
         task_id, waited = machines[0].details["task"], time.time() - float(machines[0].details["asked_at"])
         job = self._look(task_id, _pause(waited)).job(self._number)
         if job is None or not (job.waits or job.holds):
@@ -299,6 +304,15 @@ def expanded(login: Reach, folder: str) -> str:
 def open_machines(home: Path, options: Mapping[str, Any], notes: Notes) -> SlurmMachines:
     """For the runner."""
     return SlurmMachines(home, options, notes)
+
+
+@contextmanager
+def _patiently() -> Iterator[None]:
+    """A login node that does not answer is asked again: a job may wait longer than a network is away."""
+    try:
+        yield
+    except UnreachableError as error:
+        raise BusyError(error.message, error.hint) from error
 
 
 def _pause(waited: float) -> float:

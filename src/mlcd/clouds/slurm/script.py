@@ -104,7 +104,7 @@ def sbatch_words(request: Request) -> list[str]:
         "--no-requeue",
         "--dependency=singleton",  # submitted again by mistake, it waits for the first and is found
         f"--chdir={request.base}",
-        f"--output={request.base}/slurm.log",
+        f"--output={request.base.replace('%', '%%')}/slurm.log",  # sbatch knows patterns: %j
     ]
     named = {"gres": kind.gres, "exclude": ",".join(kind.others), "account": request.account, "qos": request.qos}
     return words + [f"--{name}={value}" for name, value in named.items() if value] + shlex.split(request.options)
