@@ -24,6 +24,7 @@ from mlcd.clouds.slurm.settings import SlurmSettings
 from mlcd.clouds.slurm.tables import read_duration
 from mlcd.core.run import JobState
 from mlcd.core.task import EndCause
+from mlcd.core.trial import FailureKind
 from mlcd.settings import read_settings
 from slurm_cluster import SlurmCluster
 from small_jobs import PROGRAM
@@ -148,6 +149,21 @@ def test_whoever_is_killed_at_random_submits_once_and_leaves_nothing(
     assert view.spent.usd > 0
     assert client.sweep(others=True) == []
     cluster.wait(cluster.all_idle)
+
+
+def test_waiting_in_the_queue_counts_for_the_deadline_and_costs_nothing(
+    client: Client, cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    cluster.command("sbatch", "-N", "3", "--exclusive", "--time=1", "--job-name=other", "--wrap", "sleep 600")
+    cluster.wait(lambda: "other" in cluster.command("squeue", "-h", "-t", "R", "-o", "%j"))
+    job = small_job(tmp_path / "code", PROGRAM, work={"samples": 1000}, deadline="40s")
+    job_id = client.submit(client.load(job))
+    client.confirm(job_id)
+    view = client.drive(job_id)
+    assert view.record.state in (JobState.PAUSED, JobState.FAILED), view.record.error
+    assert {trial.failure.reason for trial in view.trials if trial.failure} == {FailureKind.NO_CAPACITY}
+    assert view.spent.usd == 0.0
+    assert cluster.jobs() == ["other"]
 
 
 def kill_at_random(client: Client, job_id: str, draw: random.Random) -> int:

@@ -23,6 +23,7 @@ from mlcd.clouds.slurm.tables import (
     read_preempted,
     read_submitted,
 )
+from mlcd.clouds.slurm.task import less_the_queue
 from mlcd.clouds.tasks.outcome import Outcome
 from mlcd.core.task import EndCause
 from mlcd.errors import CloudError, NoCapacityError, UserError
@@ -208,6 +209,16 @@ def test_an_end_from_outside_is_explained_by_slurm(
 def test_what_will_never_start_is_not_waited_for(reason: str, error: type[Exception] | None) -> None:
     told = refusal_of_waiting(replace(JOB, state="PENDING", reason=reason))
     assert (None if told is None else type(told)) is error
+
+
+@pytest.mark.parametrize(
+    ("left", "started_at", "expected"),
+    [(600.0, 1100.0, 500.0), (600.0, 999.0, 600.0), (50.0, 1100.0, 0.0), (600.0, None, 600.0), (None, 1100.0, None)],
+)
+def test_what_a_task_has_waited_is_taken_off_its_time(
+    left: float | None, started_at: float | None, expected: float | None
+) -> None:
+    assert less_the_queue(left, 1000.0, started_at) == expected
 
 
 def test_a_queue_is_told_with_when_it_ends() -> None:

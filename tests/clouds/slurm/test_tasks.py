@@ -312,7 +312,9 @@ def settings_of(rented: Rented) -> SlurmSettings:
     return settings
 
 
-def test_a_job_that_was_submitted_unheard_is_found_and_none_is_submitted_beside_it(rented: Rented, cluster: SlurmCluster) -> None:
+def test_a_job_that_was_submitted_unheard_is_found_and_none_is_submitted_beside_it(
+    rented: Rented, cluster: SlurmCluster
+) -> None:
     task = rented.task("sleep 1000")
     cluster.command(
         *("sbatch", f"--job-name={job_name(task.id)}", "--dependency=singleton", "--begin=now+60", "--wrap", "sleep 9")

@@ -32,6 +32,7 @@ LONGEST_LOOK_SECONDS = 15.0  # in a long queue
 REPORT_SECONDS = 120.0  # for the nodes of a job that runs to be heard of
 WORTH_TELLING_SECONDS = 15.0  # in the queue
 SETTLE_SECONDS = 20.0  # for a job that is completing to be over
+WAIT_HINT = "Use fewer nodes or another partition, or raise slurm.wait_seconds or the deadline."
 # What still ends on a node may be writing.
 REMOVE = "for _ in 1 2 3; do rm -rf {base} 2> /dev/null && break; sleep 1; done"
 # Ends that Slurm may know more of than the agents and we do.
@@ -240,22 +241,27 @@ class SlurmMachines(PlainMachines):
     def _refuse_late(self, words: Sequence[str], script: str) -> None:
         """Submit nothing that the scheduler expects to start too late."""
         starts_at = self._slurm.expected_start(words, script)
-        if starts_at is not None and starts_at - time.time() > self._settings.wait_seconds:
+        if starts_at is not None and starts_at - time.time() > self._patience_seconds:
             raise NoCapacityError(
-                f"Slurm expects to start it in {show_duration(starts_at - time.time())}, and slurm.wait_seconds allows "
-                f"{show_duration(self._settings.wait_seconds)}.",
-                "Use fewer nodes or another partition, or raise slurm.wait_seconds.",
+                f"Slurm expects to start it in {show_duration(starts_at - time.time())}, and it can wait for "
+                f"{show_duration(self._patience_seconds)}.",
+                WAIT_HINT,
             )
 
     def _refuse_hopeless(self, job: JobRow, waited: float) -> None:
         error = refusal_of_waiting(job)
         if error is not None:
             raise error
-        if waited > self._settings.wait_seconds:
+        if waited > self._patience_seconds:
             raise NoCapacityError(
-                f"Job {job.id} has waited for {show_duration(waited)} in Slurm's queue ({job.reason}).",
-                "Use fewer nodes or another partition, or raise slurm.wait_seconds.",
+                f"Job {job.id} has waited for {show_duration(waited)} in Slurm's queue ({job.reason}).", WAIT_HINT
             )
+
+    @property
+    def _patience_seconds(self) -> float:
+        """How long the task can wait in the queue: half of the time that it has must be left for its work."""
+        limit = self._wanted.max_seconds
+        return self._settings.wait_seconds if limit is None else min(self._settings.wait_seconds, limit / 2)
 
     # ------------------------------------------------------------------------------------------- looking
 

@@ -109,7 +109,9 @@ class Agent:
     def _follow(self, what: str) -> None:
         """Return when all processes have ended well; raise Ended when one has not, or must not go on."""
         failed = follow([self._node], self._tick) is not None
-        if self._limits.told_to_go:  # what takes the machine has asked the program to end, too, which may have ended well
+        if (
+            self._limits.told_to_go
+        ):  # what takes the machine has asked the program to end, too, which may have ended well
             raise Ended(TAKEN)
         if failed:
             raise Ended(what)
