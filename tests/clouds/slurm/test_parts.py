@@ -213,7 +213,14 @@ def test_what_will_never_start_is_not_waited_for(reason: str, error: type[Except
 
 @pytest.mark.parametrize(
     ("left", "started_at", "expected"),
-    [(600.0, 1100.0, 500.0), (600.0, 999.0, 600.0), (50.0, 1100.0, 0.0), (600.0, None, 600.0), (None, 1100.0, None)],
+    [
+        (600.0, 1130.0, 500.0),
+        (600.0, 1029.0, 600.0),
+        (600.0, 999.0, 600.0),
+        (50.0, 1130.0, 0.0),
+        (600.0, None, 600.0),
+        (None, 1100.0, None),
+    ],
 )
 def test_what_a_task_has_waited_is_taken_off_its_time(
     left: float | None, started_at: float | None, expected: float | None

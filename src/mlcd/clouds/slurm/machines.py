@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from mlcd.errors import CloudError, MlcdError, NoCapacityError
 
 LOOK_SECONDS = 1.0  # all questions within so long have the same answer
 LONGEST_LOOK_SECONDS = 15.0  # in a long queue
+SCHEDULING_SECONDS = 30.0  # that a scheduler may take where all is free: no queue yet
 REPORT_SECONDS = 120.0  # for the nodes of a job that runs to be heard of
 WORTH_TELLING_SECONDS = 15.0  # in the queue
 SETTLE_SECONDS = 20.0  # for a job that is completing to be over
@@ -261,7 +263,8 @@ class SlurmMachines(PlainMachines):
     def _patience_seconds(self) -> float:
         """How long the task can wait in the queue: half of the time that it has must be left for its work."""
         limit = self._wanted.max_seconds
-        return self._settings.wait_seconds if limit is None else min(self._settings.wait_seconds, limit / 2)
+        half = math.inf if limit is None else max(SCHEDULING_SECONDS, limit / 2)
+        return min(self._settings.wait_seconds, half)
 
     # ------------------------------------------------------------------------------------------- looking
 

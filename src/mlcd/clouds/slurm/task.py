@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.remote.task import RemoteTask
-from mlcd.clouds.slurm.machines import SlurmMachines
+from mlcd.clouds.slurm.machines import SCHEDULING_SECONDS, SlurmMachines
 from mlcd.clouds.tasks.outcome import Outcome
 
 
@@ -33,4 +33,4 @@ def less_the_queue(left: float | None, launched_at: float, started_at: float | N
     """What is left of a task's time that counts from its start, once its turn in the queue counts, too."""
     if left is None or started_at is None:
         return left
-    return max(0.0, left - max(0.0, started_at - launched_at))
+    return max(0.0, left - max(0.0, started_at - launched_at - SCHEDULING_SECONDS))
