@@ -104,6 +104,7 @@ class Task:
     loss_seconds: float = 0.0  # mean time between two losses on this deployment; 0: not known, or of no account
     grace_seconds: float = 15.0
     max_seconds: float | None = None  # the cloud ends it by itself after that, whoever is watching
+    expected_seconds: float = 0.0  # that it needs, its start included, by the forecast; 0: not known
     samples: float = 0.0  # still to do; 0: until the program ends
     all_trained: bool = False  # nothing is left to do: the program is started only to hand back what it made
     samples_before: float = 0.0  # done by earlier attempts

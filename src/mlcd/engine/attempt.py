@@ -89,7 +89,7 @@ class AttemptRunner:
         limit = max(1.0, allowed)
         task = training_task(record.job, self.task_record, self.context.folder, samples, before, limit, lost)
         shorter = stop_seconds(self.context, record) - held
-        return replace(task, grace_seconds=max(0.0, task.grace_seconds - shorter))
+        return replace(task, grace_seconds=max(0.0, task.grace_seconds - shorter), expected_seconds=needed)
 
     @cached_property
     def _known(self) -> Attempt | None:

@@ -24,7 +24,7 @@ from mlcd.clouds.remote.agent.environment import _path
 from mlcd.clouds.remote.files import State, TaskFiles
 from mlcd.clouds.remote.upload import LARGE_BYTES
 from mlcd.core.machines import Deployment
-from mlcd.core.task import Handle, Refusal, Task, TaskFolder, TaskKind, TaskState, TaskStatus
+from mlcd.core.task import EndCause, Handle, Refusal, Task, TaskFolder, TaskKind, TaskState, TaskStatus
 from mlcd.worker.checkpoints import complete_checkpoints
 
 pytestmark = pytest.mark.slow
@@ -242,6 +242,23 @@ def test_a_machine_that_stands_still_is_lost(rented: Rented) -> None:
     finally:
         for agent in agents:
             agent.kill()
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_machine_whose_processes_are_all_told_to_end_is_taken_however_its_program_ends(
+    rented: Rented, code: int
+) -> None:
+    task = rented.task(f"trap 'echo saved; exit {code}' TERM; echo working; while true; do sleep 0.05; done")
+    handle = rented.launch(task)
+    rented.wait(handle, lambda status: "working" in status.log_tail)
+    for process in psutil.process_iter(["cmdline"]):
+        if _is_agent(process, rented.home):
+            told = [process, *process.children(recursive=True)]
+            for each in told:
+                each.terminate()
+    status = rented.wait(handle)
+    assert (status.state, status.cause) == (TaskState.LOST, EndCause.SPOT_NOTICE), status
+    assert "saved" in rented.text(task)
 
 
 def test_a_program_that_fails_because_another_nodes_agent_died_is_not_blamed(rented: Rented, tmp_path: Path) -> None:

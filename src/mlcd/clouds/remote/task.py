@@ -199,7 +199,7 @@ class RemoteTask(TaskLife[Spec, State]):
         self._files.forget_secrets()
 
     def _node_specs(self) -> list[dict[str, Any]]:
-        left = self._record.state.seconds_left(self._task.max_seconds)
+        left = self._seconds_left
         # Two tasks must not choose alike, and all runners of one must: some agents may have started before a kill.
         port = random.Random(f"{self._task.id} {self._spec.launched_at}").choice(_PORTS)  # noqa: S311
         return make_node_specs(self._spec, self._machines, self._record.nodes, self._secrets, left, port)
@@ -244,8 +244,13 @@ class RemoteTask(TaskLife[Spec, State]):
     def _check(self) -> None:
         """Raise Ending when the task must end."""
         check_files(self._files.stop, (self._files.root, self._record.folder.root))
-        if self._record.state.seconds_left(self._task.max_seconds) == 0.0:
+        if self._seconds_left == 0.0:
             raise Ending(TIME_LIMIT)
+
+    @property
+    def _seconds_left(self) -> float | None:
+        """Of the task's limit, which counts from when machines cost money; None: it has none."""
+        return self._record.state.seconds_left(self._task.max_seconds)
 
     def _check_lost(self) -> None:
         """While a machine boots: end when the task must, or when the machine is gone."""

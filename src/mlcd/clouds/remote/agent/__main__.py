@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,10 @@ def start(root: Path, spec: dict[str, Any]) -> None:
     if os.fork():
         return
     _leave(root)
-    Agent(root, spec).run()
+    agent = Agent(root, spec)
+    # Whoever ends all processes of a machine at once asks them first: what runs ends in order, and it is told why.
+    signal.signal(signal.SIGTERM, lambda number, frame: agent.leave())
+    agent.run()
 
 
 def _leave(root: Path) -> None:

@@ -62,6 +62,10 @@ class Agent:
         self._end(ended)
         self._watch_lease()
 
+    def leave(self) -> None:
+        """Take note that the machine goes: the program ends in order."""
+        self._limits.leave()
+
     def _live(self) -> Ended:
         try:
             self._set_up()
@@ -105,7 +109,10 @@ class Agent:
 
     def _follow(self, what: NodeEnd) -> None:
         """Return when all processes have ended well; raise Ended when one has not, or must not go on."""
-        if follow([self._node], self._tick) is not None:
+        failed = follow([self._node], self._tick) is not None
+        if self._limits.told_to_go:  # the program was asked to end, too, and may have ended well
+            raise Ended(NodeEnd.TAKEN)
+        if failed:
             raise Ended(what)
 
     def _tick(self) -> None:

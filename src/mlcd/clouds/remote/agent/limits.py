@@ -56,10 +56,20 @@ class Limits:
         self._until = None if limit is None else time.monotonic() + limit
         self._leaving = self._lease.with_name(LEAVING) if self._lease else None
         self._leased = False  # whether there ever was a lease
+        self._told_to_go = False
         self._room_at = time.monotonic()  # when the disk last had room
         self.notice = ""
         if spec["notice_url"]:
             threading.Thread(target=self._listen, args=(spec["notice_url"],), daemon=True).start()
+
+    def leave(self) -> None:
+        """Take note that the machine goes."""
+        self._told_to_go = True
+
+    @property
+    def told_to_go(self) -> bool:
+        """Whether the machine goes: it was told so, or whoever holds it says so by a file."""
+        return self._told_to_go or (self._leaving is not None and self._leaving.exists())
 
     def check(self) -> None:
         """Raise Ended where there is a reason to."""
@@ -69,7 +79,7 @@ class Limits:
             raise Ended(NodeEnd.TIME_LIMIT)
         if self.notice:
             raise Ended(NodeEnd.SPOT_NOTICE)
-        if self._leaving is not None and self._leaving.exists():
+        if self.told_to_go:
             raise Ended(NodeEnd.TAKEN)
         if self.lease_over():
             raise Ended(NodeEnd.LEASE)
