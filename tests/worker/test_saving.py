@@ -201,6 +201,7 @@ for number, batch in enumerate(mlcd.steps([[1, 2]] * 120)):
         dist.barrier()  # as a save that all ranks take part in
         saved.append(number)
 print("saved", saved)
+dist.destroy_process_group()
 """
 
 

@@ -72,7 +72,8 @@ def test_what_a_library_reads_is_not_the_programs_doing(tmp_path: Path) -> None:
 
 
 def test_ranks_of_a_process_group_are_not_alone(tmp_path: Path) -> None:
-    group = "import torch.distributed\ntorch.distributed.init_process_group('gloo')" + TRAINS
+    begins = "import torch.distributed\ntorch.distributed.init_process_group('gloo')"
+    group = begins + TRAINS + "torch.distributed.destroy_process_group()"  # without it torch may abort at the exit
     where = {
         "WORLD_SIZE": 2,
         "MASTER_ADDR": "127.0.0.1",
@@ -104,6 +105,7 @@ for (x,) in loader:
     model(x).pow(2).mean().backward()
     optimizer.step()
     optimizer.zero_grad()
+torch.distributed.destroy_process_group()
 """
 
 

@@ -21,6 +21,7 @@ for batch in mlcd.steps([[1, 2]] * 100_000):
 with mlcd.checkpoint() as folder:
     (folder / "state.txt").write_text("saved")
 print("steps", mlcd.worker.session.current().counts.now.steps)
+dist.destroy_process_group()
 """
 
 

@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
 
-from function_service import Service, wait_until
+from function_service import PATIENCE_SECONDS, Service, wait_until
 from mlcd.clouds.local.preparation import free_ports
-from mlcd.clouds.tasks.processes import birth, marked_tasks
+from mlcd.clouds.tasks.processes import birth, marked_tasks, seen
 from mlcd_functions.lambdas import Lambdas
 from mlcd_functions.service.callers import owner_of
 from mlcd_functions.service.isolation import why_not
-from mlcd_functions.service.starting import announce, running_url
+from mlcd_functions.service.starting import announce, running_url, service_url
 from mlcd_functions.settings import FunctionsSettings
 
 ECHO = "def handle(event, context):\n    return {'got': event, 'id': context.aws_request_id}\n"
@@ -281,6 +281,42 @@ def test_killed_it_leaves_nothing_behind(tmp_path: Path) -> None:
     wait_until(lambda: not birth(child))
     wait_until(lambda: not marked_tasks(service.root / "environments"))
     wait_until(lambda: not groups_called(f"mlcd-functions-{service.pid}-"))
+
+
+def test_the_next_service_begins_when_the_last_one_is_cleared_up(tmp_path: Path) -> None:
+    service = Service(tmp_path / "service")
+    guard = guard_of(service)
+    os.kill(guard, signal.SIGSTOP)
+    os.kill(service.pid, signal.SIGKILL)
+    starting = threading.Thread(target=service_url, args=(service.root, service.settings))
+    starting.start()
+    starting.join(2.0)
+    assert starting.is_alive()
+    os.kill(guard, signal.SIGCONT)
+    starting.join(PATIENCE_SECONDS)
+    service.end()
+
+
+def test_what_is_left_of_a_service_and_its_guard_ends_before_the_next_one_begins(tmp_path: Path) -> None:
+    service = Service(tmp_path / "service")
+    service.create("sleep", SLEEP, Timeout=20)
+    event = json.dumps({"file": str(tmp_path / "pid")}).encode()
+    service.invoke("sleep", event, InvocationType="Event")
+    wait_until(lambda: (tmp_path / "pid").exists() and bool((tmp_path / "pid").read_text()))
+    for pid in (guard_of(service), service.pid):
+        os.kill(pid, signal.SIGKILL)
+    child = int((tmp_path / "pid").read_text())
+    assert birth(child)
+    after = Service(service.root)
+    assert not birth(child)
+    after.end()
+
+
+def guard_of(service: Service) -> int:
+    """The process that waits for the service's end."""
+    lead = service.pid
+    children = [each.pid for each in seen() if each.parent == lead]
+    return next(pid for pid in children if b"mlcd_functions.service" in Path(f"/proc/{pid}/cmdline").read_bytes())
 
 
 def groups_called(beginning: str) -> list[str]:

@@ -47,7 +47,7 @@ class FirstBatches:
         if not self._last:
             self.looks = False
         elif self._steps == STEPS:
-            self.looks, self._digest = False, self._hash.hexdigest()
+            self.looks, self._digest = False, self._hash.hexdigest() if _has_one_group() else ""
 
 
 def _values_of(tensor: Any) -> str:

@@ -1,4 +1,7 @@
-"""Which rank of how many this process is: as torch.distributed says once it has begun, before that by environment."""
+"""Which rank of how many this process is: as torch.distributed says once it has begun, before that by environment.
+
+What a process group has said holds when the program has ended it, too: the last lines of its progress come after that.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,28 @@ def distributed() -> Any:
     return module if ready else None
 
 
+def in_group() -> bool:
+    """Whether this process is a rank of a process group, or was one of a group that has ended."""
+    return _place() is not None
+
+
 def rank(env: Environment) -> int:
     """This process's number among all."""
-    group = distributed()
-    return int(group.get_rank()) if group else env.rank
+    place = _place()
+    return env.rank if place is None else place[0]
 
 
 def world_size(env: Environment) -> int:
     """How many ranks train together; parameter servers, which come last, do not."""
-    group = distributed()
-    everyone = int(group.get_world_size()) if group else env.world_size
+    place = _place()
+    everyone = env.world_size if place is None else place[1]
     return max(1, everyone - env.servers)
+
+
+def forget_group() -> None:
+    """In the child of a fork: an ended group was its parent's."""
+    global _known
+    _known = None
 
 
 def shared_store() -> Any:
@@ -46,3 +60,14 @@ def shared_store() -> Any:
         KeyError,
     ):  # private to torch; without it each rank decides alone
         return None
+
+
+_known: tuple[int, int] | None = None  # rank and number of ranks, as the group said when it was last asked
+
+
+def _place() -> tuple[int, int] | None:
+    global _known
+    group = distributed()
+    if group is not None:
+        _known = int(group.get_rank()), int(group.get_world_size())
+    return _known

@@ -66,7 +66,8 @@ class Session:
 
     def start(self) -> None:
         """Begin to report, if mlcd is there to read it."""
-        if self.env.started_by_mlcd and not self.mute and not (self.child and ranks.distributed() is None):
+        in_group = ranks.in_group()
+        if self.env.started_by_mlcd and not self.mute and (in_group or not self.child):
             self.reporter.start()
             if self.saves is not None and ranks.rank(self.env) == 0:
                 self.saves.start()
@@ -148,7 +149,7 @@ class Session:
             tick()
 
     def _file(self) -> Path | None:
-        if self.env.progress_dir is None or (self.child and ranks.distributed() is None):
+        if self.env.progress_dir is None or (self.child and not ranks.in_group()):
             return None
         return self.env.progress_dir / f"rank-{ranks.rank(self.env)}.jsonl"
 
@@ -206,6 +207,7 @@ def _forked() -> None:
     if _session is not None:
         _session.stop.restore_sigterm()
         in_a_group = ranks.distributed() is not None  # then the group is the parent's
+        ranks.forget_group()
         _session = Session(_session.env, child=True, mute=in_a_group)
 
 

@@ -28,7 +28,7 @@ def shares_work(env: Environment) -> bool:
     return (
         env.world_size - env.servers < 2
         or env.place_given
-        or ranks.distributed() is not None
+        or ranks.in_group()
         or _knows_place()
         or any(name in sys.modules for name in _LIBRARIES)
         or _has_rpc()

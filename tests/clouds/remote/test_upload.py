@@ -163,8 +163,8 @@ def test_a_checkpoint_takes_nothing_of_this_computer_along(tmp_path: Path) -> No
 def test_the_agent_needs_nothing_but_what_is_sent_and_the_python_of_older_machines(tmp_path: Path) -> None:
     task = Task("t", "j", TaskKind.TRAINING, "command", "true")
     bundle = make_archives(task, tmp_path / "none", tmp_path, tmp_path / "drafts")[0]
-    with tarfile.open(bundle.file) as tar:
-        tar.extractall(tmp_path / "bundle", filter="data")
+    (tmp_path / "bundle").mkdir()
+    subprocess.run(["tar", "-xf", bundle.file, "-C", tmp_path / "bundle"], check=True)
     library = tmp_path / "bundle" / "lib"
     assert [each for source in library.rglob("*.py") if "sync" not in source.parts for each in too_young(source)] == []
     program = "import mlcd, mlcd.clouds.remote.agent.life, mlcd.clouds.remote.agent.relay; print(mlcd.__file__)"

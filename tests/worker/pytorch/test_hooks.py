@@ -145,7 +145,8 @@ for x, y in mlcd.steps(train):
 
 
 @pytest.mark.slow
-def test_ranks_that_a_program_spawns_by_itself_are_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("last", ["dist.barrier()", "dist.destroy_process_group()"])
+def test_ranks_that_a_program_spawns_by_itself_are_counted(last: str, tmp_path: Path) -> None:
     program = f"""
     import os, torch
     import torch.distributed as dist
@@ -159,15 +160,15 @@ def test_ranks_that_a_program_spawns_by_itself_are_counted(tmp_path: Path) -> No
         for (x,) in DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=4):
             model(x).mean().backward()
             optimizer.step()
-        dist.barrier()
+        {last}
 
     if __name__ == "__main__":
         torch.multiprocessing.spawn(train, nprocs=2)
     """
     finish(start(program, tmp_path, GLOO_SOCKET_IFNAME="lo"))
     for rank in range(2):
-        last = lines(tmp_path / "progress", rank)[-1]
-        assert (last["steps"], last["samples"]) == (10, 40)
+        line = lines(tmp_path / "progress", rank)[-1]
+        assert (line["steps"], line["samples"]) == (10, 40)
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
 """The service's process: `python -m mlcd_functions.service ROOT LOCK_FD SETTINGS`.
 
 It comes with the service's lock in its hand, leaves its parent, and ends by itself once nobody has needed it for a
-while. A guard, forked from it, ends its environments however it ends.
+while. A guard, forked from it, ends its environments however it ends; it holds the lock too, so that the next service
+begins when that is done.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ def main() -> None:
         os._exit(0)  # whoever started us has no child to wait for
     os.set_inheritable(lock, False)
     mark = f"mlcd-functions-{os.getpid()}"
-    _start_guard(root, lock, mark)
+    _start_guard(root, mark)
     _serve(root, mark, asked)
 
 
-def _start_guard(root: Path, lock: int, mark: str) -> None:
-    """Fork a process that waits for our end, however it comes, and then clears up after us."""
+def _start_guard(root: Path, mark: str) -> None:
+    """Fork a process that waits for our end, however it comes, and then clears up after us, before the next one starts."""
     ours, theirs = os.pipe()
     if os.fork():
         os.close(ours)  # `theirs` stays open, and unused, for as long as we live
@@ -39,7 +40,6 @@ def _start_guard(root: Path, lock: int, mark: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.close(theirs)
-    os.close(lock)
     os.read(ours, 1)
     _clear_up(root, mark)
     os._exit(0)
@@ -64,6 +64,7 @@ def _serve(root: Path, mark: str, asked: dict[str, float]) -> None:
     from mlcd_functions.service.pool import Pool, PoolSettings
     from mlcd_functions.service.starting import announce, withdraw
 
+    _clear_up(root, mark)  # what is left where the last one and its guard were both killed
     isolated = bool(asked["isolate"]) and not isolation.why_not()
     account = PoolSettings(int(asked["concurrency"]), asked["warm_seconds"], asked["cpu_scale"], isolated)
     pool = Pool(root, account, mark)
