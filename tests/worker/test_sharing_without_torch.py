@@ -70,6 +70,13 @@ def test_a_program_that_knows_its_place_is_not_taken_for_alone(shares: str, tmp_
     assert not says_alone(tmp_path)
 
 
+@pytest.mark.parametrize("program", [LOOPS, REPORTS], ids=["mlcd.steps", "mlcd.report"])
+def test_a_group_that_was_ended_before_the_program_ends_has_shared(program: str, tmp_path: Path) -> None:
+    ends = "\njax.global_state.client = None\n"
+    finish(start(JAX.format(client="object()") + program + ends, tmp_path, RANK=0, WORLD_SIZE=2))
+    assert not says_alone(tmp_path)
+
+
 def test_jax_without_a_group_shares_nothing(tmp_path: Path) -> None:
     finish(start(JAX.format(client=None) + LOOPS, tmp_path, RANK=0, WORLD_SIZE=2))
     assert says_alone(tmp_path)

@@ -48,6 +48,7 @@ class Session:
         self.before_end: list[Callable[[], None]] = []
         self.first_batches = FirstBatches() if self.active and env.world_size - env.servers > 1 else None
         self.shares = False  # whether the program takes its own part of the samples
+        self._shared = False  # whether anything has spoken for sharing the work
         self.reporter = Reporter(self._file, self._counted, self._tick, self._facts)
         self.saves = Saves(env.saves_to, self._saved) if saves and env.saves_to is not None else None
         self.metrics: dict[str, float] = {}  # newest values
@@ -62,10 +63,11 @@ class Session:
     @property
     def alone(self) -> bool:
         """Whether it trains, and as one of several ranks that each train the same."""
-        return not self.shares and self.counts.now.steps > 0 and not shares_work(self.env)
+        return not self.shares and self.counts.now.steps > 0 and not self._has_shared()
 
     def start(self) -> None:
         """Begin to report, if mlcd is there to read it."""
+        self._has_shared()
         in_group = ranks.in_group()
         if self.env.started_by_mlcd and not self.mute and (in_group or not self.child):
             self.reporter.start()
@@ -108,6 +110,11 @@ class Session:
         self.steps_before = facts.steps
         self.count_after(facts.reported)
         self.start()  # where nothing is left to do, nobody else would
+
+    def _has_shared(self) -> bool:
+        """Whether anything speaks for sharing the work, or did: programs end their groups before they end."""
+        self._shared = self._shared or shares_work(self.env)
+        return self._shared
 
     def _counted(self) -> Count:
         """Since the checkpoint that the program was started with, once it makes steps of its own or ends without any."""
