@@ -86,3 +86,19 @@ def test_what_a_killed_runner_wrote_last_is_written_once(tmp_path: Path) -> None
     next_one.receive(invoker)
     next_one.change()
     assert field.home.folder.log().read_text() == "step 0\nstep 1\n"
+
+
+def test_every_report_is_home_and_known_before_reports_may_be_deleted(tmp_path: Path) -> None:
+    field = Field(tmp_path)
+    for number in range(120):  # more than are read in one go
+        report = Report(1.0, "running", 1, log=f"step {number}\n")
+        field.objects.put(report_key(0, "i1", number), to_bytes(report))
+    ending = field.record(State(1, "b", generation=1, latest=(Invocation(0, "i1", 1, 0.0, 0.0),)))
+    ending.receive(field.invoker)
+    ending.receive_rest()
+    for key in field.objects.keys(""):
+        field.objects.delete(key)  # and it is killed
+    noted = field.files.read_state()
+    assert noted is not None
+    field.record(noted).receive(field.invoker)
+    assert field.home.folder.log().read_text() == "".join(f"step {number}\n" for number in range(120))

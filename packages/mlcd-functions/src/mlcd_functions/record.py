@@ -63,14 +63,15 @@ class Record(Recorder[State]):
             self._read_at, self.looked_at = time.monotonic(), time.time()
             self._read_reports()
 
+    def receive_rest(self) -> None:
+        """Take in every report that there is, and keep what is known now: after it they may be deleted."""
+        while self._take_reports():
+            pass
+        self.change()
+
     def _read_reports(self) -> None:
         try:
-            for invocation in self.state.latest:
-                for report in new_reports(self._objects, invocation):
-                    self.state = self._collector.take(self.state, invocation, report)
-                    self.state = with_report(self.state, invocation.rank, report)
-                    if report.checkpoint and report.checkpoint != self.state.home_checkpoint:
-                        self._bring(report.checkpoint)
+            self._take_reports()
             self._try_writing()
             self._away_since = None
         except ObjectError as error:
@@ -78,6 +79,18 @@ class Record(Recorder[State]):
             self._away_since = self._away_since or time.monotonic()
             fresh = tuple(replace(invocation, reported_at=now) for invocation in self.state.latest)
             self.state = replace(self.state, latest=fresh)
+
+    def _take_reports(self) -> int:
+        """Those that are new, up to a limit; how many there were."""
+        taken = 0
+        for invocation in self.state.latest:
+            for report in new_reports(self._objects, invocation):
+                self.state = self._collector.take(self.state, invocation, report)
+                self.state = with_report(self.state, invocation.rank, report)
+                if report.checkpoint and report.checkpoint != self.state.home_checkpoint:
+                    self._bring(report.checkpoint)
+                taken += 1
+        return taken
 
     def _try_writing(self) -> None:
         """A store that can be read and not written to keeps every function silent: none of them is lost."""

@@ -330,6 +330,7 @@ class FunctionTask(TaskLife[Spec, State]):
             return outcome
         try:
             self._record.receive(self._invoker)
+            self._record.receive_rest()
             self._record.bring_checkpoint()
             self._collector.fetch_outputs(self._objects)
             for key in self._objects.keys(""):
