@@ -148,7 +148,7 @@ def wait_for(condition: Callable[[], Any], what: str, patience_s: float = PATIEN
     """The condition's value once it is true."""
     until = time.monotonic() + patience_s
     while not (found := condition()):
-        assert time.monotonic() < until, f"waited {patience_s:.0f} s in vain for {what}"
+        assert time.monotonic() < until, f"{what} did not come within {patience_s:.0f} s"
         time.sleep(0.1)
     return found
 

@@ -55,8 +55,18 @@ def test_no_module_and_no_class_is_called_by_a_retired_word() -> None:
         f"{file.relative_to(ROOT)}: {name}: say '{RETIRED[word]}'"
         for file in (*sources(), *other_python())
         for name in (*file.relative_to(ROOT).with_suffix("").parts, *class_names(file))
-        for word in words_of(name)
-        if word in RETIRED
+        for word in retired_in(name)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_no_function_and_no_field_is_called_by_a_retired_word() -> None:
+    """Fields of what is written as JSON are read by people as well."""
+    found = [
+        f"{file.relative_to(ROOT)}: {name}: say '{RETIRED[word]}'"
+        for file in sources()
+        for name in functions_and_fields(file)
+        for word in retired_in(name)
     ]
     assert not found, "\n".join(found)
 
@@ -73,10 +83,16 @@ def test_no_message_and_no_page_uses_a_retired_word() -> None:
 
 
 def test_a_retired_word_is_found_in_names_however_they_are_written() -> None:
-    assert [word for word in words_of("RemoteCourier2_homecoming") if word in RETIRED] == [
-        "courier",
-        "homecoming",
-    ]
+    assert retired_in("RemoteCourier2_homecoming") == ["courier", "homecoming"]
+    assert retired_in("Keepers") == ["keeper"]
+
+
+def test_the_glossary_has_at_most_thirty_words() -> None:
+    section = (ROOT / "ARCHITECTURE.md").read_text().partition("## Words")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| ")]
+    words = [word.strip() for row in rows[1:] for word in row.split(",")]
+    assert "task runner" in words
+    assert len(words) == len(set(words)) <= 30
 
 
 def sources() -> list[Path]:
@@ -93,6 +109,21 @@ def other_python() -> list[Path]:
 
 def class_names(file: Path) -> list[str]:
     return [node.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ClassDef)]
+
+
+def functions_and_fields(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name | ast.Attribute):
+            yield ast.unparse(node.target)
+
+
+def retired_in(name: str) -> list[str]:
+    """The retired words in a name, of one thing or of several."""
+    return [
+        word for said in words_of(name) for word in dict.fromkeys((said, said.removesuffix("s"))) if word in RETIRED
+    ]
 
 
 def words_of(name: str) -> list[str]:

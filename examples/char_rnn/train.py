@@ -1,6 +1,6 @@
 """Trains a character-level RNN on the source of Python's own standard library to a validation loss of 1.6 nats.
 
-A sample is a stretch of 64 characters. Every tenth file is held out for validation.
+A sample is a passage of 64 characters. Every tenth file is held out for validation.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ BATCH_SIZE = mlcd.batch_size(32)  # of all ranks
 OUTPUT = Path(os.environ.get("MLCD_OUTPUT_DIR", "outputs"))
 
 
-class Stretches(Dataset[Tensor]):
-    """The text, cut into stretches that share one character with the next: it is only read there."""
+class Passages(Dataset[Tensor]):
+    """The text, cut into passages that share one character with the next: it is only read there."""
 
     def __init__(self, text: Tensor) -> None:
         self.text = text
@@ -59,10 +59,10 @@ class CharRNN(nn.Module):
         return self.out(states)
 
 
-def loss_of(model: nn.Module, stretches: Tensor) -> Tensor:
+def loss_of(model: nn.Module, passages: Tensor) -> Tensor:
     """The mean loss, in nats, of each next character."""
-    scores = model(stretches[:, :-1])
-    return nn.functional.cross_entropy(scores.flatten(0, 1), stretches[:, 1:].flatten())
+    scores = model(passages[:, :-1])
+    return nn.functional.cross_entropy(scores.flatten(0, 1), passages[:, 1:].flatten())
 
 
 def main() -> None:
@@ -73,7 +73,7 @@ def main() -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=4e-3 * mlcd.lr_scale())
     first_step = resume(model, optimizer)
     trained = DistributedDataParallel(model) if WORLD_SIZE > 1 else model
-    held_out = Stretches(valid_text)
+    held_out = Passages(valid_text)
     valid = torch.stack([held_out[number * len(held_out) // 256] for number in range(256)]).to(device)
     metrics = train(trained, model, optimizer, train_text, valid, first_step, device)
     if RANK == 0:
@@ -110,9 +110,9 @@ def train(
     first_step: int,
     device: torch.device,
 ) -> dict[str, float]:
-    stretches = Stretches(text)
-    sampler = mlcd.ElasticSampler(stretches, batch_size=BATCH_SIZE)  # goes on where the last attempt stopped
-    batches = forever(DataLoader(stretches, batch_size=mlcd.local_batch_size(32), sampler=sampler))
+    passages = Passages(text)
+    sampler = mlcd.ElasticSampler(passages, batch_size=BATCH_SIZE)  # goes on where the last attempt stopped
+    batches = forever(DataLoader(passages, batch_size=mlcd.local_batch_size(32), sampler=sampler))
     metrics: dict[str, float] = {}
     step = first_step
     while step < MOST_STEPS and not mlcd.stopping():

@@ -65,5 +65,5 @@ def test_it_works_in_a_clean_room(tmp_path: Path) -> None:
     assert "hello from ip-10-" in ended.stdout
     assert "computes at 1/2 of its share." in ended.stdout
     assert "slow 2" in ended.stdout
-    assert '"supervisors":1' in ended.stdout
+    assert '"main_processes":1' in ended.stdout
     assert list((tmp_path / "home").rglob("*.json")) == [], "nothing is left"

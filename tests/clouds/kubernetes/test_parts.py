@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clouds.kubernetes.conftest import node
-from mlcd.clouds.kubernetes.manifests import HOME_SECONDS, BucketFile, indexed_job, name_of
+from mlcd.clouds.kubernetes.manifests import HOME_SECONDS, PodRequest, indexed_job, name_of
 from mlcd.clouds.kubernetes.pools import Pool, make_offers, quantity, read_pools, read_prices
 from mlcd.clouds.kubernetes.settings import KubernetesSettings
 from mlcd.clouds.kubernetes.tolerations import Toleration, read_tolerations
@@ -18,9 +18,9 @@ from mlcd.errors import UserError
 POOL = Pool(("cloud.google.com/gke-nodepool", "gpus"), 7.91, 26.0, 1, "Tesla-T4", 3)
 
 
-def wanted(task_id: str = "digits-3f2a1c-p1", nodes: int = 2) -> BucketFile:
+def wanted(task_id: str = "digits-3f2a1c-p1", nodes: int = 2) -> PodRequest:
     tolerations = read_tolerations("dedicated=training:NoSchedule, spot")
-    return BucketFile(
+    return PodRequest(
         task_id,
         "digits-3f2a1c",
         "2 × gpus",

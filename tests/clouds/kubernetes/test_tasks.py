@@ -44,8 +44,8 @@ class Running:
     ) -> TaskStatus:
         give_up_at = time.monotonic() + 120
         while not condition(status := self.cloud.status(handle)):
-            assert not status.state.ended, f"waited in vain, it has ended: {status}"
-            assert time.monotonic() < give_up_at, f"waited in vain: {status}"
+            assert not status.state.ended, f"it ended before what was awaited: {status}"
+            assert time.monotonic() < give_up_at, f"did not come in time: {status}"
             time.sleep(0.1)
         return status
 

@@ -59,7 +59,7 @@ class Computer:
         """The first status that fits."""
         deadline = time.monotonic() + seconds
         while not condition(status := self.cloud.status(handle)):
-            assert time.monotonic() < deadline, f"waited in vain: {status}"
+            assert time.monotonic() < deadline, f"did not come in time: {status}"
             time.sleep(0.02)
         return status
 

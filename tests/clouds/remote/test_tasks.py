@@ -50,8 +50,8 @@ class Rented:
     ) -> TaskStatus:
         deadline = time.monotonic() + 90
         while not condition(status := self.cloud.status(handle)):
-            assert not status.state.ended, f"waited in vain, it has ended: {status}"
-            assert time.monotonic() < deadline, f"waited in vain: {status}"
+            assert not status.state.ended, f"it ended before what was awaited: {status}"
+            assert time.monotonic() < deadline, f"did not come in time: {status}"
             time.sleep(0.05)
         return status
 
@@ -467,7 +467,7 @@ def lease_of(rented: Rented, machine: str) -> float:
 def wait_until(condition: Callable[[], Any], what: str) -> Any:
     deadline = time.monotonic() + 90
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        assert time.monotonic() < deadline, f"{what} did not come in time"
         time.sleep(0.05)
     return found
 

@@ -28,7 +28,7 @@ PAIR = Deployment(OFFER, 2)
 MACHINES = tuple(Machine(name, "host", "address", billed_from=1000.0) for name in ("i-1", "i/2"))
 
 
-class Keepers:
+class WarmTasks:
     """Tasks of one job that keep machines and take them over."""
 
     def __init__(self, home: Path) -> None:
@@ -49,12 +49,12 @@ class Keepers:
 
 
 @pytest.fixture
-def tasks(tmp_path: Path) -> Keepers:
+def tasks(tmp_path: Path) -> WarmTasks:
     """Nobody keeps anything yet."""
-    return Keepers(tmp_path)
+    return WarmTasks(tmp_path)
 
 
-def test_what_a_later_task_keeps_is_not_the_earlier_ones_to_end(tasks: Keepers) -> None:
+def test_what_a_later_task_keeps_is_not_the_earlier_ones_to_end(tasks: WarmTasks) -> None:
     tasks.keep("p1")
     assert len(tasks.claim("t1")) == 2
     tasks.keep("t1")
@@ -62,21 +62,21 @@ def test_what_a_later_task_keeps_is_not_the_earlier_ones_to_end(tasks: Keepers) 
     assert tasks.unclaimed("t1") == ["i-1", "i/2"]
 
 
-def test_what_nobody_took_is_given_back_once(tasks: Keepers) -> None:
+def test_what_nobody_took_is_given_back_once(tasks: WarmTasks) -> None:
     tasks.keep("p1")
     assert tasks.unclaimed("p1") == ["i-1", "i/2"]
     assert tasks.unclaimed("p1") == []
     assert tasks.claim("t1") == []
 
 
-def test_what_was_taken_is_not_offered_again_by_whoever_goes_on_after_a_kill(tasks: Keepers) -> None:
+def test_what_was_taken_is_not_offered_again_by_whoever_goes_on_after_a_kill(tasks: WarmTasks) -> None:
     tasks.keep("p1")
     assert len(tasks.claim("t1")) == 2
     tasks.publish("p1")
     assert tasks.claim("t2") == []
 
 
-def test_a_claim_is_found_again_and_stays_paid_from_when_it_was_taken(tasks: Keepers) -> None:
+def test_a_claim_is_found_again_and_stays_paid_from_when_it_was_taken(tasks: WarmTasks) -> None:
     tasks.keep("p1")
     first, _ = tasks.claim("t1")
     taken = take(tasks.home / "t1" / "claimed", first)
@@ -89,7 +89,7 @@ def test_a_claim_is_found_again_and_stays_paid_from_when_it_was_taken(tasks: Kee
     assert claimed(tasks.home / "t1" / "claimed") == [taken]
 
 
-def test_a_lease_that_is_about_to_end_is_not_taken_over(tasks: Keepers) -> None:
+def test_a_lease_that_is_about_to_end_is_not_taken_over(tasks: WarmTasks) -> None:
     tasks.keep("p1", seconds=5.0)
     assert tasks.claim("t1") == []
     assert tasks.unclaimed("p1") == ["i-1", "i/2"], "whoever keeps them gives them back"
@@ -101,7 +101,7 @@ def test_a_claim_made_before_a_kill_is_too_late_once_its_lease_is_about_to_end()
     assert not WarmMachine(MACHINES[0], "small@", until=time.time() - 5.0, taken_at=time.time() - 30.0).ends_soon
 
 
-def test_a_lease_that_was_renewed_too_late_does_not_make_the_machine_ours(tasks: Keepers) -> None:
+def test_a_lease_that_was_renewed_too_late_does_not_make_the_machine_ours(tasks: WarmTasks) -> None:
     tasks.keep("p1", seconds=20.0)
     first, _ = tasks.claim("t1")
     slow = replace(first, until=time.time() + 5.0)  # so much is left when the renewal is done: it may be ending
@@ -109,7 +109,7 @@ def test_a_lease_that_was_renewed_too_late_does_not_make_the_machine_ours(tasks:
     assert [warm.taken_at for warm in tasks.claim("t1")] == [0.0, 0.0]
 
 
-def test_what_is_about_to_be_given_back_is_not_taken_by_whoever_goes_on_after_a_kill(tasks: Keepers) -> None:
+def test_what_is_about_to_be_given_back_is_not_taken_by_whoever_goes_on_after_a_kill(tasks: WarmTasks) -> None:
     tasks.keep("p1")
     first, _ = tasks.claim("t1")
     refuse(tasks.home / "t1" / "claimed", first)

@@ -71,8 +71,8 @@ class Rented:
     ) -> TaskStatus:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition(status := self.cloud.status(handle)):
-            assert not status.state.ended, f"waited in vain, it has ended: {status}"
-            assert time.monotonic() < deadline, f"waited in vain: {status}"
+            assert not status.state.ended, f"it ended before what was awaited: {status}"
+            assert time.monotonic() < deadline, f"did not come in time: {status}"
             time.sleep(0.2)
         return status
 

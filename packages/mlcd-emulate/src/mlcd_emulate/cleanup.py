@@ -26,7 +26,7 @@ _FIRM_S = 20.0
 class CleanupResult:
     """What was found and is gone."""
 
-    supervisors: int  # main processes; the name is in the output of `mlcd emulate down --json`
+    main_processes: int
     processes: int
     namespaces: int
     cgroups: int
@@ -35,7 +35,7 @@ class CleanupResult:
 def remove_emulation(emulation: Emulation) -> CleanupResult:
     """End its main process, kill what is left, and remove every trace; quiet where there is none."""
     ended = _end_main_processes(emulation)  # first: it makes and ends hosts while it lives
-    return replace(remove_traces(emulation), supervisors=ended)
+    return replace(remove_traces(emulation), main_processes=ended)
 
 
 def remove_traces(emulation: Emulation) -> CleanupResult:

@@ -12,7 +12,7 @@ from typing import Any
 from mlcd.clouds.kubernetes.creations import CreationMessages, Creations
 from mlcd.clouds.kubernetes.errors import CredentialsError
 from mlcd.clouds.kubernetes.kubectl import Kubectl
-from mlcd.clouds.kubernetes.manifests import NAME, BucketFile, indexed_job, name_of
+from mlcd.clouds.kubernetes.manifests import NAME, PodRequest, indexed_job, name_of
 from mlcd.clouds.kubernetes.pods import Pod, hopeless, read_pod, why_not_started, why_over
 from mlcd.clouds.kubernetes.pools import Pool, read_pools
 from mlcd.clouds.kubernetes.reach import PodReach
@@ -134,9 +134,9 @@ class KubernetesMachines:
         pod = machine.details.get("pod", machine.id)
         return PodReach(self._kubectl, pod, f"{self._options['folder']}/{pod}", self.python)
 
-    def _wanted(self, task_id: str, job_id: str, deployment: Deployment) -> BucketFile:
+    def _wanted(self, task_id: str, job_id: str, deployment: Deployment) -> PodRequest:
         wait_seconds = float(self._options["wait_seconds"])
-        return BucketFile(
+        return PodRequest(
             task_id=task_id,
             job_id=job_id,
             what=str(deployment),

@@ -46,7 +46,7 @@ exit 0
 
 
 @dataclass(frozen=True)
-class BucketFile:
+class PodRequest:
     """All that the manifests are made of."""
 
     task_id: str
@@ -67,7 +67,7 @@ def name_of(task_id: str) -> str:
     return f"mlcd-{slug or 'task'}-{sha256(task_id.encode()).hexdigest()[:8]}"
 
 
-def indexed_job(wanted: BucketFile) -> dict[str, Any]:
+def indexed_job(wanted: PodRequest) -> dict[str, Any]:
     """One pod for each node; one that fails is not started again: the training goes on elsewhere."""
     return {
         "apiVersion": "batch/v1",
@@ -84,7 +84,7 @@ def indexed_job(wanted: BucketFile) -> dict[str, Any]:
     }
 
 
-def _metadata(wanted: BucketFile, named: bool = True) -> dict[str, Any]:
+def _metadata(wanted: PodRequest, named: bool = True) -> dict[str, Any]:
     name = name_of(wanted.task_id)
     metadata = {
         "labels": {**MANAGED, NAME: name},
@@ -93,26 +93,26 @@ def _metadata(wanted: BucketFile, named: bool = True) -> dict[str, Any]:
     return {"name": name, **metadata} if named else metadata
 
 
-def _pod(wanted: BucketFile) -> dict[str, Any]:
+def _pod(wanted: PodRequest) -> dict[str, Any]:
     label, pool = wanted.pool.label
     return {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": math.ceil(wanted.grace_seconds + HOME_SECONDS),
         "nodeSelector": {label: pool},
-        "affinity": {"podAntiAffinity": _apart(wanted)},
+        "affinity": {"podAntiAffinity": _apart()},
         "tolerations": [toleration.manifest() for toleration in wanted.tolerations],
         "containers": [_container(wanted)],
         "volumes": [{"name": "mlcd", "emptyDir": {}}, {"name": "shm", "emptyDir": {"medium": "Memory"}}],
     }
 
 
-def _apart(wanted: BucketFile) -> dict[str, Any]:
+def _apart() -> dict[str, Any]:
     """No two pods of ours on one node."""
     term = {"labelSelector": {"matchLabels": MANAGED}, "topologyKey": _HOSTNAME}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
-def _container(wanted: BucketFile) -> dict[str, Any]:
+def _container(wanted: PodRequest) -> dict[str, Any]:
     pod = {"name": "MLCD_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     requests = wanted.pool.requests
     limits = {key: value for key, value in requests.items() if key not in ("cpu", "memory")}
@@ -129,7 +129,7 @@ def _container(wanted: BucketFile) -> dict[str, Any]:
     }
 
 
-def _holder(wanted: BucketFile) -> str:
+def _holder(wanted: PodRequest) -> str:
     return _HOLDER.format(
         lease_seconds=math.ceil(wanted.lease_seconds),
         grace_seconds=math.ceil(wanted.grace_seconds),

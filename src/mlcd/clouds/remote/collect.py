@@ -26,7 +26,7 @@ TICK_SECONDS = 0.1
 HOME_SECONDS = 120.0  # to try again for, where the model is on a machine that does not answer
 RETRY_SECONDS = 2.0
 END_SECONDS = 20.0  # beyond the grace, for a program to be ended
-LATELY_SECONDS = 3.0  # a node that was heard of since then answers
+RECENT_SECONDS = 3.0  # a node that was heard of since then answers
 
 
 class Collector:
@@ -153,7 +153,7 @@ class Collector:
         return self._record.nodes[0].machine.id not in there
 
     def _poll_last(self, node: RemoteNode) -> None:
-        if node.ended or node.silent_seconds < LATELY_SECONDS:
+        if node.ended or node.silent_seconds < RECENT_SECONDS:
             with suppress(CloudError):
                 node.poll()
 

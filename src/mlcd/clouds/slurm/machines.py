@@ -32,7 +32,7 @@ LOOK_SECONDS = 1.0  # all questions within so long have the same answer
 LONGEST_LOOK_SECONDS = 15.0  # in a long queue
 SCHEDULING_SECONDS = 30.0  # that a scheduler may take where all is free: no queue yet
 REPORT_SECONDS = 120.0  # for the nodes of a job that runs to be heard of
-WORTH_TELLING_SECONDS = 15.0  # in the queue
+LONG_WAIT_SECONDS = 15.0  # in the queue
 SETTLE_SECONDS = 20.0  # for a job that is completing to be over
 WAIT_HINT = "Use fewer nodes or another partition, or raise slurm.wait_seconds or the deadline."
 # What still ends on a node may be writing.
@@ -111,7 +111,7 @@ class SlurmMachines(PlainMachines):
             raise self._over(task_id)
         if job.waits:
             self._refuse_hopeless(job, waited)
-            self.waiting = in_the_queue(job, time.time()) if waited > WORTH_TELLING_SECONDS else ""
+            self.waiting = in_the_queue(job, time.time()) if waited > LONG_WAIT_SECONDS else ""
             return machines
         located = [self._located(machine, rank, job) for rank, machine in enumerate(machines)]
         late = job.started_at is not None and time.time() - job.started_at > REPORT_SECONDS
