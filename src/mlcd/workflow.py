@@ -91,7 +91,7 @@ class Workflow:
     def _searched(self, conditions: Conditions, changes: Mapping[str, Any], why: str) -> Phase:
         """The phase on whatever a search finds."""
         view = self._succeeded(self._drive(changes))
-        phase = self._phase(conditions, view, why)
+        phase = self._phase(conditions, view, why, searched=True)
         self._learn(phase, view)
         return phase
 
@@ -99,7 +99,7 @@ class Workflow:
         """The phase where the one before it ran, or on what a search finds where that cannot be."""
         view = self._drive({**changes, **_pinned(self.phases[-1].deployment)})
         if not _serves_no_more(view):
-            return self._phase(conditions, self._succeeded(view), "")
+            return self._phase(conditions, self._succeeded(view), "replanning would not pay", searched=False)
         why = f"{self.phases[-1].deployment} does not serve any more: {view.record.error}"
         phase = self._searched(conditions, {**changes, **_limits_left(view)}, why)
         lost = view.spent
@@ -124,7 +124,7 @@ class Workflow:
             )
         return view
 
-    def _phase(self, conditions: Conditions, view: JobView, why: str) -> Phase:
+    def _phase(self, conditions: Conditions, view: JobView, why: str, *, searched: bool) -> Phase:
         record = view.record
         carried = any(attempt.samples_before > 0 for attempt in view.run.attempts[:1])
         lost = lost_to_search(view.trials, carried)
@@ -134,11 +134,11 @@ class Workflow:
             job_id=record.id,
             conditions=replace(conditions, samples=conditions.samples or samples),
             deployment=record.deployment,
-            searched=bool(why),
-            why=why or "replanning would not pay",
+            searched=searched,
+            why=why,
             seconds=view.spent.seconds,
             usd=view.spent.usd,
-            search_usd=lost.usd if why else 0.0,
+            search_usd=lost.usd if searched else 0.0,
             samples=samples,
             usd_per_sample=usd_per_sample(record.deployment, view.trials),
             model=self._model_of(record),

@@ -14,6 +14,20 @@ from mlcd.cli.session import get_client
 from mlcd.errors import MissingExtraError, UserError
 from mlcd.settings import read_settings
 
+CloudNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Allow jobs on this cloud only; repeat for several. With accounts, users run programs on this computer only if its cloud is named.",
+    ),
+]
+Issuer = Annotated[
+    str,
+    typer.Option(
+        help="Sign people in with this identity provider; its client secret is in MLCD_OIDC_CLIENT_SECRET.",
+        envvar="MLCD_OIDC_ISSUER",
+    ),
+]
+
 
 def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.", envvar="MLCD_HOST")] = "127.0.0.1",
@@ -28,12 +42,7 @@ def serve(
         str, typer.Option(help="The URL that people use, if a proxy stands in front of the server.")
     ] = "",
     proxies: Annotated[str, typer.Option(help="Trust X-Forwarded headers from this address.")] = "127.0.0.1",
-    cloud: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Allow jobs on this cloud only; repeat for several. With accounts, users run programs on this computer only if its cloud is named."
-        ),
-    ] = None,
+    cloud: CloudNames = None,
     upload_mib: Annotated[int, typer.Option(help="The largest upload, in MiB.", min=1)] = 1024,
     upload_quota_gib: Annotated[
         float, typer.Option(help="Disk space for the uploads of one account, in GiB.", min=0)
@@ -41,13 +50,7 @@ def serve(
     uploads_per_minute: Annotated[int, typer.Option(help="Uploads per minute and account.", min=1)] = 30,
     upload_days: Annotated[float, typer.Option(help="Days to keep an upload that no job uses.", min=1)] = 7.0,
     posts_per_minute: Annotated[int, typer.Option(help="Changes per minute and account.", min=1)] = 120,
-    oidc_issuer: Annotated[
-        str,
-        typer.Option(
-            help="Sign people in with this identity provider; its client secret is in MLCD_OIDC_CLIENT_SECRET.",
-            envvar="MLCD_OIDC_ISSUER",
-        ),
-    ] = "",
+    oidc_issuer: Issuer = "",
     oidc_client_id: Annotated[
         str, typer.Option(help="The client id of this server at the provider.", envvar="MLCD_OIDC_CLIENT_ID")
     ] = "mlcd",

@@ -94,7 +94,7 @@ def refuse_too_few_nodes(job: Job, most: int) -> None:
         )
 
 
-def refuse_too_expensive(job: Job, had: Sequence[Deployment], most_usd: float) -> None:
+def refuse_too_expensive(had: Sequence[Deployment], most_usd: float) -> None:
     """Raise where workers and servers together cost more than the job allows."""
     if had:
         least = min(had, key=lambda each: each.usd_per_hour)

@@ -26,7 +26,7 @@ def make_space(job: Job, offers: Iterable[Offer]) -> tuple[Deployment, ...]:
     space = _cheapest_of_each_key(each for each in had if each.usd_per_hour <= most_usd)
     if not space:
         refuse_too_few_nodes(job, max(offer.max_nodes for offer in allowed) + most_servers(job))
-        refuse_too_expensive(job, had, most_usd)
+        refuse_too_expensive(had, most_usd)
         raise _nothing_left_by_size(job, allowed)
     return space
 

@@ -282,8 +282,8 @@ class CloudContract:
         limit_seconds = max(1.0, 2 * cloud.poll_seconds)
         launched = self.launch(cloud, replace(self.endless(task), max_seconds=limit_seconds))
         status = self.ended(cloud, launched.handle)
-        assert (status.state, status.reason) == (TaskState.STOPPED, "time limit")
-        assert status.cause is EndCause.TIME_LIMIT
+        assert (status.state, status.cause) == (TaskState.STOPPED, EndCause.TIME_LIMIT)
+        assert status.reason
         assert status.started_at is not None
         assert status.ended_at is not None
         took = status.ended_at - status.started_at

@@ -40,11 +40,8 @@ class Work(_Work):  # type: ignore[misc]  # torch is typed for some of its versi
         return self._future.wait()
 
     def exception(self) -> Exception | None:
-        try:
-            self._future.wait()
-        except Exception as error:  # the operation's, whatever it is
-            return error
-        return None
+        ended = outcome(self._future.wait, None)
+        return ended if isinstance(ended, Exception) else None
 
 
 def run_queue(queue: SimpleQueue[Callable[[], None] | None]) -> None:
@@ -53,7 +50,7 @@ def run_queue(queue: SimpleQueue[Callable[[], None] | None]) -> None:
         run()
 
 
-def outcome(run: Callable[[], None], result: Any) -> Any:
+def outcome(run: Callable[[], Any], result: Any) -> Any:
     """Run an operation; its result, or its error as a value."""
     try:
         with torch.no_grad():
