@@ -18,11 +18,9 @@ RESTARTS_HELD = 2.0
 MARGIN_SHARE = 0.02  # of the rest of the work
 
 
-def slack_seconds(
-    left_seconds: float, rest_seconds: float, move_seconds: float, restarts: float = RESTARTS_HELD
-) -> float:
+def slack_seconds(left_seconds: float, rest_seconds: float, move_seconds: float) -> float:
     """Time that may still be lost, where the deadline is so far away and the rest on demand takes so long."""
-    return left_seconds - rest_seconds * (1.0 + MARGIN_SHARE) - restarts * move_seconds
+    return left_seconds - rest_seconds * (1.0 + MARGIN_SHARE) - RESTARTS_HELD * move_seconds
 
 
 def leave_spot(situation: Situation) -> Keep | Move:

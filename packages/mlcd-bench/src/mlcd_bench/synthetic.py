@@ -57,9 +57,9 @@ class _Program:
     critical_batch: float  # above it more samples are needed (gradient noise)
 
 
-def synthetic_workloads(seed: int, count: int = WORKLOADS) -> tuple[Workload, ...]:
+def synthetic_workloads(seed: int) -> tuple[Workload, ...]:
     """The workloads of a seed, the same everywhere."""
-    return tuple(_workload(seed, index) for index in range(count))
+    return tuple(_workload(seed, index) for index in range(WORKLOADS))
 
 
 def _workload(seed: int, index: int) -> Workload:

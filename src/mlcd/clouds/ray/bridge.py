@@ -19,17 +19,8 @@ from typing import Any
 from mlcd.clouds.ray.machines import RayMachines
 from mlcd.clouds.ray.placement_groups import groups
 from mlcd.clouds.ray.session import connect
+from mlcd.clouds.remote.base import NoNotes
 from mlcd.errors import MlcdError
-
-
-class _NoNotes:
-    """A bridge takes nothing over from another process."""
-
-    def read_notes(self) -> dict[str, str]:
-        return {}
-
-    def note(self, name: str, value: str) -> None:
-        return None
 
 
 def main() -> None:
@@ -57,7 +48,7 @@ def _look_up(options: dict[str, Any], question: dict[str, Any]) -> Any:
         return [{key: row.get(key) for key in ("Alive", "Resources", "Labels")} for row in ray.nodes()]
     if question["ask"] == "owned":
         return [asdict(group) for group in groups(ray)]
-    machines = RayMachines(options, _NoNotes())
+    machines = RayMachines(options, NoNotes())
     machines.release(machines.find(question["task"]))
     return None
 

@@ -22,6 +22,7 @@ To build a cloud on it, bring two things (base.py has their promises) and one cl
         machines     the same Machines, for what is to be ended without a runner
         offers, expected_probe, owned    what is for sale, how long a probe takes, what still costs money
         charges, refuse                  only where the common ones do not do
+        life         only where the provider knows more of an end than agents and runner do, as Slurm of its jobs
 
 Pass mlcd.testing.CloudContract with it, and kill the runner: the task must go on.
 """

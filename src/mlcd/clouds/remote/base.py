@@ -189,6 +189,16 @@ class Notes(Protocol):
         ...
 
 
+class NoNotes:
+    """Of whoever asks a provider without a runner: nothing is taken over, and nothing left."""
+
+    def read_notes(self) -> dict[str, str]:
+        return {}
+
+    def note(self, name: str, value: str) -> None:
+        return None
+
+
 class OpenMachines(Protocol):
     """What Spec.provider names: gives the machines of a cloud to a runner."""
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.remote.archives import make_archives
-from mlcd.clouds.remote.base import BusyError, Machine, Machines, PartlyRentedError, RefusedError
+from mlcd.clouds.remote.base import BusyError, Machine, OpenMachines, PartlyRentedError, RefusedError
 from mlcd.clouds.remote.collect import Collector
 from mlcd.clouds.remote.ends import first_lease
 from mlcd.clouds.remote.files import Spec, State, TaskFiles
@@ -58,7 +58,8 @@ class RemoteTask(TaskLife[Spec, State]):
         super().__init__(files, spec, secrets)
         # SIGTERM ends us, not the task, which is taken over; and what the provider starts must hear it.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        self._machines: Machines = load(spec.provider)(self._home, spec.options, files)
+        open_machines: OpenMachines = load(spec.provider)
+        self._machines = open_machines(self._home, spec.options, files)
         self._record = Record(files, spec, self._machines)
         self._collector = Collector(self._record)
         self._asked_at = -math.inf

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from mlcd.clouds.remote.base import NoNotes
 from mlcd.clouds.remote.cloud import RemoteCloud
 from mlcd.clouds.remote.files import Spec
 from mlcd.clouds.slurm.commands import Slurm
@@ -61,7 +62,7 @@ class SlurmCloud(RemoteCloud):
 
     def machines(self) -> SlurmMachines:
         """For what is to be ended without a runner."""
-        return SlurmMachines(self.home, asdict(self._settings), _NoNotes())
+        return SlurmMachines(self.home, asdict(self._settings), NoNotes())
 
     def options(self, deployment: Deployment) -> dict[str, Any]:
         """The settings; the same for every deployment."""
@@ -70,16 +71,6 @@ class SlurmCloud(RemoteCloud):
     def close(self) -> None:
         """Let go of the login node; what runs goes on."""
         self._login.close()
-
-
-class _NoNotes:
-    """Nothing is taken over from a runner."""
-
-    def read_notes(self) -> dict[str, str]:
-        return {}
-
-    def note(self, name: str, value: str) -> None:
-        return None
 
 
 def _owned(job: JobRow) -> Owned | None:

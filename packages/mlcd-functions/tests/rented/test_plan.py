@@ -104,7 +104,7 @@ def test_the_password_is_in_no_word_of_its_task_and_the_limit_is_the_task_s(tmp_
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    # Moto has no quotas and no prices; with an emulated EC2 all is looked at, in test_rented_store.py.
+    # Moto has no quotas and no prices; with an emulated EC2 all is looked at, in test_store.py.
     monkeypatch.setattr(checks, "check_account", lambda *_: [Finding("credentials", True, "")])
     monkeypatch.setattr(checks, "make_plan", lambda *_: StorePlan(Ec2Settings(), OFFER, ""))
     with moto.mock_aws():
