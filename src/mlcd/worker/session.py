@@ -18,10 +18,10 @@ from mlcd.worker.environment import Environment, read_environment
 from mlcd.worker.first_batches import FirstBatches
 from mlcd.worker.guard import guard
 from mlcd.worker.reporter import Reporter
-from mlcd.worker.saves import Saves, watch_files
 from mlcd.worker.saving import SavePoint
 from mlcd.worker.sharing import shares_work
 from mlcd.worker.stop import Stop
+from mlcd.worker.watched_saves import Saves, watch_files
 
 _REMEMBERED = 4096  # counts, so that the count at a save is known: enough for a moment of very short steps
 _SURELY_MORE = 0.5  # of what was done before: a program that counts from zero again reports less at first; a saved count may be a little less

@@ -58,9 +58,7 @@ class NoiseWatch:
             if not isinstance(error, tf.errors.ResourceExhaustedError):
                 raise
             log_once("gradient noise: there is no memory for measuring it: not measured")
-        except (
-            Exception
-        ) as error:  # the border to the user's training; the graph could not be built, so no step was done
+        except Exception as error:  # the border to the user's training: no graph was built, so no step was done
             log_error("gradient noise", error)
         self._probe.possible = False
         return plain(iterator)
