@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from ec2_books import assert_bill_is_true, lives
@@ -23,11 +18,11 @@ from mlcd.api import Client
 from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.core.run import JobState
 from mlcd.settings import read_settings
+from random_kills import kill_at_random
 from small_jobs import PROGRAM
 
 pytestmark = pytest.mark.slow
 KILLS, NODES = 10, 2
-OVER = (JobState.SUCCEEDED, JobState.PAUSED, JobState.STOPPED, JobState.FAILED)
 LATE_S = 20.0  # nobody is there to take note of a machine's end for a moment after each kill
 
 
@@ -57,7 +52,7 @@ def test_whoever_is_killed_ten_times_rents_once_and_leaves_nothing(
     job_id = client.submit(client.load({**small_job(tmp_path / "code"), **more}))
     client.confirm(job_id)
     client.start(job_id)
-    kills, ended = kill_at_random(client, job_id, random.Random(5)), client.store.job(job_id)
+    kills, ended = kill_at_random(client, job_id, random.Random(5), KILLS), client.store.job(job_id)
     assert kills == KILLS, f"{ended.state} after {kills} kills: {ended.error}"
     view = list(client.follow(job_id))[-1]
     assert view.record.state is JobState.SUCCEEDED, view.record.error
@@ -84,32 +79,3 @@ def small_job(code: Path) -> dict[str, Any]:
         "probe": {"warmup_seconds": 0.2, "min_seconds": 0.5, "max_seconds": 3, "silent_seconds": 60},
         "checkpoint": {"grace_seconds": 2},
     }
-
-
-def kill_at_random(client: Client, job_id: str, draw: random.Random) -> int:
-    """SIGKILL for the controller, the runners, or both, while it searches and while it trains; gives how often."""
-    kills = 0
-    while kills < KILLS and client.store.job(job_id).state not in OVER:
-        client.start(job_id)  # whoever was killed last; where one is at work, nothing happens
-        time.sleep(draw.uniform(0.2, 2.0))
-        record = client.store.job(job_id)
-        if kills == KILLS // 2 and record.state is JobState.SEARCHING:
-            continue  # the other half is for the training
-        victims = ([record.controller.pid] if record.controller else []) * draw.choice((0, 1, 1))
-        victims += runners(client.settings.home) * draw.choice((0, 1))
-        for pid in victims:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        kills += bool(victims)
-    client.start(job_id)
-    return kills
-
-
-def runners(home: Path) -> list[int]:
-    """Those at work on this home's tasks."""
-    lines = {process.pid: process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])}
-    return [
-        pid
-        for pid, line in lines.items()
-        if "mlcd.clouds.tasks.runner" in line and any(str(home) in part for part in line)
-    ]

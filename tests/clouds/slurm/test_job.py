@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from mlcd.api import Client
@@ -26,6 +22,7 @@ from mlcd.core.run import JobState
 from mlcd.core.task import EndCause
 from mlcd.core.trial import FailureKind
 from mlcd.settings import read_settings
+from random_kills import OVER, kill_at_random
 from slurm_cluster import SlurmCluster
 from small_jobs import PROGRAM
 
@@ -34,7 +31,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm")]
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "digits"
 DDP = Path(__file__).resolve().parents[1] / "ec2" / "ddp_program.py"
 KILLS, NODES = 8, 2
-OVER = (JobState.SUCCEEDED, JobState.PAUSED, JobState.STOPPED, JobState.FAILED)
 DIGITS = f"""
 name: digits
 workdir: {EXAMPLE}
@@ -137,7 +133,7 @@ def test_whoever_is_killed_at_random_submits_once_and_leaves_nothing(
     job_id = client.submit(client.load(job))
     client.confirm(job_id)
     client.start(job_id)
-    assert kill_at_random(client, job_id, random.Random(5)) == KILLS
+    assert kill_at_random(client, job_id, random.Random(5), KILLS) == KILLS
     view = list(client.follow(job_id))[-1]
     assert view.record.state is JobState.SUCCEEDED, view.record.error
     assert len(view.trials) == len(view.run.attempts) == 1
@@ -164,35 +160,6 @@ def test_waiting_in_the_queue_counts_for_the_deadline_and_costs_nothing(
     assert {trial.failure.reason for trial in view.trials if trial.failure} == {FailureKind.NO_CAPACITY}
     assert view.spent.usd == 0.0
     assert cluster.jobs() == ["other"]
-
-
-def kill_at_random(client: Client, job_id: str, draw: random.Random) -> int:
-    """SIGKILL for the controller, the runners, or both, while it searches and while it trains; gives how often."""
-    kills = 0
-    while kills < KILLS and client.store.job(job_id).state not in OVER:
-        client.start(job_id)  # whoever was killed last; where one is at work, nothing happens
-        time.sleep(draw.uniform(0.2, 2.0))
-        record = client.store.job(job_id)
-        if kills == KILLS // 2 and record.state is JobState.SEARCHING:
-            continue  # the other half is for the training
-        victims = ([record.controller.pid] if record.controller else []) * draw.choice((0, 1, 1))
-        victims += runners(client.settings.home) * draw.choice((0, 1))
-        for pid in victims:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        kills += bool(victims)
-    client.start(job_id)
-    return kills
-
-
-def runners(home: Path) -> list[int]:
-    """Those at work on this home's tasks."""
-    lines = {process.pid: process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])}
-    return [
-        pid
-        for pid, line in lines.items()
-        if "mlcd.clouds.tasks.runner" in line and any(str(home) in part for part in line)
-    ]
 
 
 def wait_for_samples(client: Client, job_id: str, samples: float) -> None:
