@@ -322,6 +322,7 @@ def test_out_of_memory_is_told_from_other_ends() -> None:
     killed = b'{"errorType": "Runtime.ExitError", "errorMessage": "signal: killed"}'
     assert read_answer(killed, "Unhandled", full).full
     assert not read_answer(killed, "Unhandled", roomy).full
+    assert not read_answer(killed, "Unhandled", f"{full}\n{roomy}").full, "what the program prints before is no report"
     assert read_answer(b'{"phase": "ended"}', "", full).billed_seconds == 0.012
 
 

@@ -259,10 +259,8 @@ def _tiny_package() -> bytes:
 
 def read_answer(body: bytes, error: str, log: str) -> Answer:
     """What Invoke has answered, with what its report says."""
-    billed = re.findall(
-        r"Billed Duration: (\d{1,12}) ms", log
-    )  # the last is the service's own; the program may print more
-    seconds = int(billed[-1]) / 1000 if billed else None
+    billed = _last(r"Billed Duration: (\d{1,12}) ms", log)
+    seconds = int(billed[1]) / 1000 if billed else None
     payload = json.loads(body or b"null")
     if not error:
         return Answer(payload if isinstance(payload, dict) else {}, billed_seconds=seconds)
@@ -272,8 +270,13 @@ def read_answer(body: bytes, error: str, log: str) -> Answer:
 
 
 def _was_full(kind: str, log: str) -> bool:
-    sizes = re.search(r"Memory Size: (\d+) MB\tMax Memory Used: (\d+) MB", log)
+    sizes = _last(r"Memory Size: (\d+) MB\tMax Memory Used: (\d+) MB", log)
     return kind == "Runtime.OutOfMemory" or (sizes is not None and sizes[1] == sizes[2] and kind == "Runtime.ExitError")
+
+
+def _last(pattern: str, log: str) -> re.Match[str] | None:
+    """Where it stands last: that is the service's own report; the program may print others before."""
+    return max(re.finditer(pattern, log), key=re.Match.start, default=None)
 
 
 def _listed(function: Mapping[str, Any]) -> Listed:
