@@ -5,7 +5,9 @@ The commands are small files on the PATH: they print what a test wants, and writ
 
 from __future__ import annotations
 
+import ctypes
 import shlex
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -367,8 +369,8 @@ def passing(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 def test_a_shared_file_system_that_is_away_for_a_moment_does_not_end_a_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host.signal, "signal", lambda *told: None)  # this process is no node
-    monkeypatch.setattr(host.ctypes, "CDLL", lambda name: SimpleNamespace(prctl=lambda *told: 0))
+    monkeypatch.setattr(signal, "signal", lambda *told: None)  # this process is no node
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(prctl=lambda *told: 0))
     node = host.Host(tmp_path, 60.0)
 
     def stale(path: Path) -> bool:
