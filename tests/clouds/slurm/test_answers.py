@@ -20,6 +20,7 @@ import pytest
 from clouds.slurm.test_parts import JOB, NODES
 from mlcd.clouds.remote.base import BusyError, Machine, RefusedError, UnreachableError
 from mlcd.clouds.slurm import host
+from mlcd.clouds.slurm.commands import Slurm
 from mlcd.clouds.slurm.kinds import read_kinds
 from mlcd.clouds.slurm.login import Here
 from mlcd.clouds.slurm.machines import REPORT_SECONDS, SlurmMachines, expanded
@@ -382,3 +383,46 @@ def test_a_shared_file_system_that_is_away_for_a_moment_does_not_end_a_node(
     assert not node._over()
     tmp_path.rename(tmp_path.with_name("removed"))
     assert node._over()
+
+
+PARTITIONS = """PartitionName=cpu AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL Default=YES QoS=N/A DefaultTime=NONE MaxNodes=4
+PartitionName=gpu AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL Default=NO QoS=gpu-part DefaultTime=NONE MaxNodes=UNLIMITED
+"""
+QOS = """normal|||||
+gpu-part|DenyOnLimit|12:00:00|gres/gpu=4||mem=4T,node=9
+short||01:00:00|cpu=32|node=1|
+urgent|OverPartQOS|2-00:00:00|gres/gpu:a100=8||
+"""
+
+
+@pytest.mark.parametrize(
+    ("qos", "partition", "nodes", "seconds"),
+    [
+        ("", "cpu", 2, 2 * 86400),
+        ("", "gpu", 1, 43200),  # four GPUs are one node
+        ("short", "cpu", 1, 3600),
+        ("short", "gpu", 0, 0),  # 32 cores are half a node
+        ("urgent", "gpu", 1, 2 * 86400),  # in the place of the partition's; of GPUs of any type it says nothing
+        ("unheard-of", "cpu", 2, 2 * 86400),
+    ],
+)
+def test_limits_of_the_qos_are_read_first(
+    commands: Commands, qos: str, partition: str, nodes: int, seconds: int
+) -> None:
+    commands.say("sinfo", NODES)
+    commands.say("scontrol", PARTITIONS)
+    commands.say("sacctmgr", QOS)
+    kinds = {kind.partition: kind for kind in Slurm(Here()).kinds(qos) if "32c" not in kind.name}
+    kind = kinds.get(partition)
+    assert (kind.max_nodes, kind.max_seconds) == (nodes, seconds) if kind else nodes == 0
+
+
+def test_clusters_without_accounting_have_the_limits_of_their_partitions(commands: Commands) -> None:
+    commands.say("sinfo", NODES)
+    commands.say("scontrol", PARTITIONS)
+    commands.say("sacctmgr", "You are not running a supported accounting_storage plugin", 1)
+    assert Slurm(Here()).kinds("short") == read_kinds(read_nodes(NODES))
+    commands.say("scontrol", PARTITIONS.replace("gpu-part", "N/A"))
+    told = len(commands.told("sacctmgr"))
+    assert Slurm(Here()).kinds() == read_kinds(read_nodes(NODES))
+    assert len(commands.told("sacctmgr")) == told, "nobody asks for what no partition has"

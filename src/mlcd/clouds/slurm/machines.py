@@ -15,7 +15,7 @@ from typing import Any
 from mlcd.clouds.remote.base import BusyError, Machine, Notes, PlainMachines, Reach, RefusedError, UnreachableError
 from mlcd.clouds.slurm import host
 from mlcd.clouds.slurm.commands import Slurm
-from mlcd.clouds.slurm.kinds import Kind, read_kinds
+from mlcd.clouds.slurm.kinds import Kind
 from mlcd.clouds.slurm.login import open_login
 from mlcd.clouds.slurm.reach import SlurmReach
 from mlcd.clouds.slurm.script import Comment, Request, Wanted, batch_script, job_name, minutes_of, sbatch_words
@@ -246,7 +246,7 @@ class SlurmMachines(PlainMachines):
         return batch_script(base, self.python, self._settings.before, lease_seconds)
 
     def _kind(self, name: str) -> Kind:
-        for kind in read_kinds(self._slurm.nodes()):
+        for kind in self._slurm.kinds(self._settings.qos):
             if kind.name == name:
                 return kind
         raise NoCapacityError(f"Slurm has no nodes '{name}' now.", "`mlcd offers --cloud slurm` lists what there is.")
