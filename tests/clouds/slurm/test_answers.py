@@ -26,8 +26,9 @@ from mlcd.clouds.slurm.login import Here
 from mlcd.clouds.slurm.machines import REPORT_SECONDS, SlurmMachines, expanded
 from mlcd.clouds.slurm.prices import read_prices
 from mlcd.clouds.slurm.script import hostlist, more_words
-from mlcd.clouds.slurm.states import in_words, outcome_of, refusal_of_waiting
-from mlcd.clouds.slurm.tables import read_ended, read_expected_start, read_jobs, read_nodes
+from mlcd.clouds.slurm.states import explained, in_words, outcome_of, refusal_of_waiting
+from mlcd.clouds.slurm.tables import read_ended, read_expected_start, read_jobs, read_nodes, read_submitted
+from mlcd.clouds.tasks.outcome import Outcome
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.task import EndCause
 from mlcd.errors import MlcdError, NoCapacityError, UserError
@@ -110,7 +111,7 @@ def queue(*jobs: tuple[int, str]) -> str:
         ("gpu:h100:8(S:0-1),shard:h100:32(S:0-1)", "gpu:h100:8", 8, "h100"),
         ("gpu:tesla:2(S:0),mps:tesla:400(S:0)", "gpu:tesla:2", 2, "tesla"),
         ("gpu:a100:2(S:0),gpu:v100:2(S:1)", "gpu:a100:2,gpu:v100:2", 4, "a100"),
-        ("gpu:a100_1g.5gb:7(S:0)", "gpu:a100_1g.5gb:7", 7, "a100_1g.5gb"),
+        ("gpu:a100_1g.5gb:7(S:0)", "gpu:a100_1g.5gb:7", 1, "a100_1g.5gb"),  # slices: all are paid, one is used
         ("bandwidth:lustre:no_consume:4G,gpu:1,tmpdisk:3500G", "gpu:1,tmpdisk:3500G", 1, ""),
         ("gpu_mem:80,shard:4", "gpu_mem:80", 0, ""),
         ("(null)", "", 0, ""),
@@ -119,6 +120,7 @@ def queue(*jobs: tuple[int, str]) -> str:
 def test_generic_resources_are_asked_for_as_sbatch_takes_them(gres: str, asked: str, gpus: int, model: str) -> None:
     (kind,) = read_kinds(read_nodes(f"g1|gpu|up|64|512000|(null)|{gres}|idle|infinite|1-infinite"))
     assert (kind.gres, kind.gpus, kind.gpu_model) == (asked, gpus, model)
+    assert kind.gpus_to_pay == sum(int(word.split(":")[-1]) for word in asked.split(",") if word.startswith("gpu:"))
 
 
 @pytest.mark.parametrize(
@@ -245,6 +247,16 @@ def test_what_an_account_has_used_up_is_not_waited_for(reason: str, hopeless: bo
 )
 def test_nodes_that_cannot_be_had_now_send_the_search_elsewhere(said: str) -> None:
     assert type(in_words("plan a job", said)) is NoCapacityError
+
+
+@pytest.mark.parametrize("state", ["SUSPENDED", "STOPPED"])
+def test_a_job_that_is_suspended_for_another_one_is_taken_and_not_lost(state: str) -> None:
+    told = explained(Outcome(EndCause.NODE_LOST, "node 0 does not answer"), replace(JOB, state=state), False)
+    assert (told.cause, state in told.reason) == (EndCause.SPOT_NOTICE, True)
+
+
+def test_the_number_of_a_job_comes_after_the_greeting_of_the_shell() -> None:
+    assert read_submitted("Users today:\n42\n4711;far\n") == 4711
 
 
 def test_a_date_is_no_expected_start() -> None:

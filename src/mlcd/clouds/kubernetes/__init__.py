@@ -26,4 +26,6 @@ def _open(settings: Settings, options: Mapping[str, str]) -> Cloud:
     return KubernetesCloud(settings.home, settings.of(KubernetesSettings))
 
 
-open_cloud = CloudPlugin("kubernetes", _open, aliases=("k8s",), settings=KubernetesSettings, page="how-to/kubernetes.md")
+open_cloud = CloudPlugin(
+    "kubernetes", _open, aliases=("k8s",), settings=KubernetesSettings, page="how-to/kubernetes.md"
+)

@@ -15,6 +15,7 @@ from mlcd.clouds.slurm.tables import NodeRow
 from mlcd.core.machines import InstanceType, Offer
 
 _GPU = re.compile(r"(?:^|,)gpu:(?:([^:,()]+):)?(\d+)")
+_SLICE = re.compile(r"\d+g\.\d+gb")  # a100_1g.5gb
 _PLACES = re.compile(r"\([^)]*\)")  # the sockets of a resource: gpu:a100:4(S:0-1)
 _SHARES = ("shard", "mps")  # of the GPUs that are asked for whole; sbatch refuses who asks for both
 
@@ -36,7 +37,12 @@ class Kind:
 
     @property
     def gpus(self) -> int:
-        """Of a node."""
+        """Of a node. CUDA uses one slice of a GPU (MIG) in a process, so a node with slices has one that a program can count on."""
+        return 1 if _SLICE.search(self.gpu_model) else self.gpus_to_pay
+
+    @property
+    def gpus_to_pay(self) -> int:
+        """As Slurm counts them: slices are GPUs."""
         return sum(int(count) for _, count in _GPU.findall(self.gres))
 
     @property
@@ -103,7 +109,7 @@ def _offer(kind: Kind, prices: Prices, date: str) -> Offer:
     return Offer(
         cloud="slurm",
         instance=InstanceType(kind.name, kind.cpus, kind.memory_mib / 1024, gpus=kind.gpus, gpu_model=kind.gpu_model),
-        usd_per_hour=prices.usd_per_hour(kind.partition, kind.cpus, kind.gpus),
+        usd_per_hour=prices.usd_per_hour(kind.partition, kind.cpus, kind.gpus_to_pay),
         max_nodes=kind.max_nodes,
         priced_at=date,
         source="price list" if prices.knows(kind.partition) else "no price: free of charge",

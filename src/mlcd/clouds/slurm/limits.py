@@ -31,7 +31,7 @@ class Limit:
 
     def nodes(self, kind: Kind) -> int:
         """How many nodes of a kind that are."""
-        gpus = {"gres/gpu": kind.gpus, f"gres/gpu:{kind.gpu_model}": kind.gpus}
+        gpus = {"gres/gpu": kind.gpus_to_pay, f"gres/gpu:{kind.gpu_model}": kind.gpus_to_pay}
         of_a_node = {"node": 1, "cpu": kind.cpus, **gpus}
         shares = [self.most[name] // count for name, count in of_a_node.items() if count and name in self.most]
         return min([kind.max_nodes, *shares])

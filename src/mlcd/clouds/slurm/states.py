@@ -62,6 +62,8 @@ def explained(outcome: Outcome, job: JobRow, preempted: bool) -> Outcome:
     """
     if preempted:
         return outcome_of(replace(job, state="PREEMPTED")) or outcome
+    if job.state in ("SUSPENDED", "STOPPED"):  # its processes do not answer, and another job has the nodes
+        return Outcome(EndCause.SPOT_NOTICE, f"the allocation was suspended (Slurm: {job.state}, job {job.id})")
     if outcome.cause is EndCause.SPOT_NOTICE and (job.holds or job.state in BY_ITSELF):
         return replace(outcome, reason=f"the time of the allocation was over (job {job.id})")
     return outcome_of(job) or outcome

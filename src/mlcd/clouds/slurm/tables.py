@@ -118,8 +118,8 @@ def read_completed(text: str) -> list[JobRow]:
 
 def read_submitted(text: str) -> int | None:
     """The number of the job, from what `sbatch --parsable` prints; None: it says none."""
-    found = _SUBMITTED.search(text)
-    return int(found[1]) if found else None
+    found = _SUBMITTED.findall(text)  # a shell's greeting, which may have numbers too, comes before
+    return int(found[-1]) if found else None
 
 
 def read_expected_start(text: str) -> float | None:
