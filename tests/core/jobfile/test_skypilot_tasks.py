@@ -24,10 +24,9 @@ setup: |
     uv pip install -r letters/requirements.txt "numpy<2"
 
 run: |
-    cd letters
-    MASTER_ADDR=$(echo "$SKYPILOT_NODE_IPS" | head -n1)
-    torchrun --nnodes=$SKYPILOT_NUM_NODES --nproc_per_node=$SKYPILOT_NUM_GPUS_PER_NODE \\
-      --master_addr=$MASTER_ADDR --master_port=8008 --node_rank=${SKYPILOT_NODE_RANK} main.py || exit 1
+    cd letters && first=$(head -n1 <<< "$SKYPILOT_NODE_IPS")
+    torchrun --nnodes $SKYPILOT_NUM_NODES --nproc_per_node $SKYPILOT_NUM_GPUS_PER_NODE --node_rank ${SKYPILOT_NODE_RANK} \\
+      --master_addr $first --master_port 29400 read_letters.py
 """
 # A bucket whose name is a variable, and a token that comes with the command, as llm/llama-3_1-finetuning.
 FINETUNING = """\
@@ -51,10 +50,10 @@ file_mounts:
     mode: MOUNT
 
 setup: |
-  tune download some/model-${MODEL_SIZE} --hf-token $HF_TOKEN
+  huggingface-cli download somebody/model-${MODEL_SIZE} --token $HF_TOKEN
 
 run: |
-  tune run --nproc_per_node $SKYPILOT_NUM_GPUS_PER_NODE lora --config /configs/${MODEL_SIZE}.yaml dataset.source=$DATASET
+  python adapt.py --processes $SKYPILOT_NUM_GPUS_PER_NODE --config /configs/${MODEL_SIZE}.yaml --data $DATASET --out /output
 """
 # Spot with a recovery strategy, and a bucket whose name is still to be filled in, as examples/spot.
 SPOT = """\
@@ -132,7 +131,7 @@ def test_nodes_that_find_each_other_by_skypilots_variables(tmp_path: Path) -> No
     job = load(DISTRIBUTED, tmp_path)
     (machine,) = job.resources
     assert (job.nodes, machine.accelerators, machine.min_vcpus) == (NodeRange(2, 2), (("L4", 1.0),), 4.0)
-    assert "--node_rank=${SKYPILOT_NODE_RANK}" in job.run
+    assert "--node_rank ${SKYPILOT_NODE_RANK}" in job.run
 
 
 def test_variables_that_come_with_the_command(tmp_path: Path) -> None:
