@@ -33,6 +33,7 @@ FLAGS = {  # of each verb: those with a value, those without
     "apply": ({"--filename"}, set()),
     "delete": (set(), {"--ignore-not-found", "--wait=false", "--cascade=background"}),
     "exec": ({"--container"}, {"--stdin"}),
+    "auth": (set(), {"--subresource=exec"}),
     "drain": (set(), {"--ignore-daemonsets"}),
 }
 
@@ -66,7 +67,7 @@ def act(verb, words, namespace):
         return execute(*parsed(verb, words), namespace)
     with locked():
         catch_up()
-        verbs = {"get": get, "create": create, "apply": apply, "delete": delete, "drain": drain}
+        verbs = {"get": get, "create": create, "apply": apply, "delete": delete, "drain": drain, "auth": can_i}
         code = verbs[verb](*parsed(verb, words), namespace)
         catch_up()
     return code
@@ -106,6 +107,17 @@ def allow(verb, resource, namespace, name=""):
         f'Error from server (Forbidden): {named} is forbidden: User "mlcd" cannot {verb} resource "{resource}" '
         f'in API group "{group}" {where}'
     )
+
+
+def can_i(names, flags, namespace):
+    _, verb, resource = names
+    try:
+        allow(verb, resource.removesuffix(".batch") + ("/exec" if flags else ""), namespace)
+    except Refused:
+        print("no")
+        return 1
+    print("yes")
+    return 0
 
 
 def get(names, flags, namespace):

@@ -101,6 +101,7 @@ def test_a_pod_has_the_programs_grace_to_save_and_some_time_to_bring_it_home() -
 def test_tolerations_are_written_as_kubernetes_wants_them() -> None:
     assert indexed_job(wanted())["spec"]["template"]["spec"]["tolerations"] == [
         {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "amd.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
         {"key": "dedicated", "operator": "Equal", "value": "training", "effect": "NoSchedule"},
         {"key": "spot", "operator": "Exists"},
     ]

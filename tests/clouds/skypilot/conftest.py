@@ -37,7 +37,7 @@ def sky_settings(tmp_path: Path, door: Door, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.syspath_prepend(str(FAKE))
     _forget_sky()
     importlib.invalidate_caches()
-    yield SkyPilotSettings(key=str(door.key), folder=str(tmp_path / "machines"), max_nodes=4, lost_seconds=10)
+    yield SkyPilotSettings(folder=str(tmp_path / "machines"), max_nodes=4, lost_seconds=10)
     _forget_sky()
 
 

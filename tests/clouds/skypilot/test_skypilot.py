@@ -8,18 +8,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from clouds.provider_contract import ProviderContract
 from mlcd.clouds.base import Cloud
+from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.skypilot import open_cloud
 from mlcd.clouds.skypilot.machines import SkyMachines, name_of
+from mlcd.clouds.skypilot.sdk import in_our_words, load_sky, said
 from mlcd.clouds.skypilot.settings import SkyPilotSettings
 from mlcd.clouds.tasks.processes import end_marked
 from mlcd.core.machines import Deployment
 from mlcd.core.task import Task
-from mlcd.errors import NoCapacityError
+from mlcd.errors import CloudError, NoCapacityError
 from mlcd.settings import Settings
 
 
@@ -77,8 +80,6 @@ def test_the_catalog_becomes_offers_on_demand_and_spot(tmp_path: Path, sky_setti
 def test_the_lease_is_renewed_by_the_autostop(tmp_path: Path, sky_settings: SkyPilotSettings) -> None:
     import os
 
-    from mlcd.clouds.remote.base import Machine
-
     (Path(os.environ["FAKE_SKY"]) / "mlcd-a.json").write_text(json.dumps({"nodes": 1, "at": 1, "autostop": 5}))
     machines = SkyMachines(tmp_path, {**vars(sky_settings)})
     mine = [Machine("mlcd-a/0", "h", "a", 0.0, details={"cluster": "mlcd-a"})]
@@ -92,3 +93,34 @@ def test_names_are_short_and_differ() -> None:
     names = [name_of(task) for task in ("a/b", "a b", "x" * 200, "")]
     assert len(set(names)) == 4
     assert all(len(name) <= 32 and name.startswith("mlcd-") for name in names)
+
+
+def test_errors_that_derive_from_nothing_are_told_in_our_words(tmp_path: Path, sky_settings: SkyPilotSettings) -> None:
+    machines = SkyMachines(tmp_path, {**vars(sky_settings)})
+    mine = [Machine("mlcd-a/0", "h", "a", 0.0, details={"cluster": "mlcd-a"})]
+    with pytest.raises(CloudError, match=r"^SkyPilot: Cluster 'mlcd-a' is not up\.\n"):
+        machines.renewed(mine, 0.0)
+
+
+@pytest.mark.parametrize("error", [KeyError("handle"), AssertionError(), TypeError("on its server")])
+def test_whatever_ends_a_request_on_its_server_is_told_in_our_words(
+    sky_settings: SkyPilotSettings, error: Exception
+) -> None:
+    with pytest.raises(CloudError, match=r"^SkyPilot: \w"), in_our_words(load_sky()):
+        raise error
+
+
+def test_records_are_read_as_dicts_or_as_objects() -> None:
+    assert said({"name": "mlcd-a"}, "name") == said(SimpleNamespace(name="mlcd-a"), "name") == "mlcd-a"
+
+
+def test_the_key_is_asked_of_skypilot_unless_one_is_named(tmp_path: Path, sky_settings: SkyPilotSettings) -> None:
+    import os
+
+    machine = Machine("mlcd-a/0", "h", "a", 0.0, details={"cluster": "mlcd-a", "user": "me", "port": "22"})
+
+    def key_of(settings: SkyPilotSettings) -> str:
+        return str(vars(SkyMachines(tmp_path, {**vars(settings)}).reach(machine))["_key"])
+
+    assert key_of(sky_settings) == json.loads(os.environ["FAKE_SKY_DOOR"])["key"]
+    assert key_of(replace(sky_settings, key="/my/key")) == "/my/key"

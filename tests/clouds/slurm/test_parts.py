@@ -144,7 +144,7 @@ def test_a_job_asks_for_whole_nodes_of_its_kind_and_never_comes_back_by_itself()
     expected = {
         *("--job-name=mlcd-job%2Fa-t1", "--nodes=2-2", "--exclusive", "--no-requeue", "--dependency=singleton"),
         *("--output=/home/me/a%%2Fb/slurm.log", "--chdir=/home/me/a%2Fb"),
-        *("--time=14", "--signal=B:TERM@35", "--exclude=c3,c4", "--qos=high", "--reservation=a b", "--partition=cpu"),
+        *("--time=14", "--signal=B:TERM@35", "--exclude=c[3-4]", "--qos=high", "--reservation=a b", "--partition=cpu"),
     }
     assert expected <= set(words)
     assert read_comment(next(word for word in words if word.startswith("--comment=")).partition("=")[2]) == comment

@@ -9,7 +9,7 @@ for as long as somebody renews its lease, and ends by itself when nobody does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mlcd.clouds.base import CloudPlugin
@@ -17,6 +17,7 @@ from mlcd.clouds.kubernetes.settings import KubernetesSettings
 
 if TYPE_CHECKING:
     from mlcd.clouds.base import Cloud
+    from mlcd.core.view import Finding
     from mlcd.settings import Settings
 
 
@@ -26,4 +27,12 @@ def _open(settings: Settings, options: Mapping[str, str]) -> Cloud:
     return KubernetesCloud(settings.home, settings.of(KubernetesSettings))
 
 
-open_cloud = CloudPlugin("kubernetes", _open, settings=KubernetesSettings, page="how-to/kubernetes.md")
+def _check(settings: Settings) -> Iterable[Finding]:
+    from mlcd.clouds.kubernetes.checking import check
+
+    return check(settings.of(KubernetesSettings))
+
+
+open_cloud = CloudPlugin(
+    "kubernetes", _open, aliases=("k8s",), settings=KubernetesSettings, check=_check, page="how-to/kubernetes.md"
+)

@@ -13,6 +13,7 @@ from mlcd.clouds.kubernetes.machines import KubernetesMachines, has_ended
 from mlcd.clouds.kubernetes.manifests import JOB, MANAGED, TASK, WHAT
 from mlcd.clouds.kubernetes.pools import make_offers, read_pools, read_prices
 from mlcd.clouds.kubernetes.settings import KubernetesSettings
+from mlcd.clouds.kubernetes.site import read_site
 from mlcd.clouds.kubernetes.tolerations import read_tolerations
 from mlcd.clouds.remote.base import Machine
 from mlcd.clouds.remote.cloud import RemoteCloud
@@ -41,7 +42,7 @@ class KubernetesCloud(RemoteCloud):
         """The node pools, busy or not."""
         tolerations = read_tolerations(self._settings.tolerations)
         nodes = self._kubectl.items("list nodes", "nodes")
-        pools = read_pools(nodes, self._settings.pool_label, tolerations)
+        pools = read_pools(nodes, self._settings.pool_label, tolerations, read_site(asdict(self._settings)))
         date = moment(self.clock.now()).date().isoformat()
         return make_offers(pools, read_prices(self._settings.prices), self._settings, date)
 

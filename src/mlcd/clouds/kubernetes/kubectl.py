@@ -44,7 +44,7 @@ class Kubectl:
 
     def must(self, doing: str, *words: str, stdin: bytes = b"", seconds: float = SECONDS) -> bytes:
         """What it prints; an error that says what could not be done where it fails."""
-        done = self._run_in_time(doing, *words, stdin=stdin, seconds=seconds)
+        done = self.in_time(doing, *words, stdin=stdin, seconds=seconds)
         if done.returncode:
             raise in_words(doing, done.stderr.decode(errors="replace"))
         return done.stdout
@@ -57,13 +57,16 @@ class Kubectl:
     def create(self, doing: str, manifest: Mapping[str, Any], seconds: float = SECONDS) -> bool:
         """Have it made; False: there is one of that name."""
         content = json.dumps(manifest).encode()
-        done = self._run_in_time(doing, "create", "--filename", "-", stdin=content, seconds=seconds)
+        done = self.in_time(doing, "create", "--filename", "-", stdin=content, seconds=seconds)
         said = done.stderr.decode(errors="replace")
         if done.returncode and kind_of(said) != "AlreadyExists":
             raise in_words(doing, said)
         return not done.returncode
 
-    def _run_in_time(self, doing: str, *words: str, stdin: bytes, seconds: float) -> subprocess.CompletedProcess[bytes]:
+    def in_time(
+        self, doing: str, *words: str, stdin: bytes = b"", seconds: float = SECONDS
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run it to its end; an error that says what could not be done where that takes too long."""
         try:
             return self.run(*words, stdin=stdin, seconds=seconds)
         except subprocess.TimeoutExpired as error:

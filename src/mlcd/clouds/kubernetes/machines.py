@@ -17,6 +17,7 @@ from mlcd.clouds.kubernetes.pods import Pod, hopeless, read_pod, why_not_started
 from mlcd.clouds.kubernetes.pools import Pool, read_pools
 from mlcd.clouds.kubernetes.reach import PodReach
 from mlcd.clouds.kubernetes.retry_limit import RetryLimit
+from mlcd.clouds.kubernetes.site import read_site
 from mlcd.clouds.kubernetes.tolerations import read_tolerations
 from mlcd.clouds.remote.base import BusyError, Machine, Notes, Reach
 from mlcd.core.machines import Deployment
@@ -56,6 +57,7 @@ class KubernetesMachines:
         self._options = options
         self._kubectl = Kubectl.of(options)
         self._tolerations = read_tolerations(str(options["tolerations"]))
+        self._site = read_site(options)
         self._creations = Creations(self._kubectl)
         self._credentials = RetryLimit()
         self._looks: dict[str, JobAndPods] = {}
@@ -148,11 +150,12 @@ class KubernetesMachines:
             lease_seconds=max(self.lease_seconds, wait_seconds + _LEASE_MARGIN_SECONDS),
             grace_seconds=float(self._options["grace_seconds"]),
             tolerations=self._tolerations,
+            site=self._site,
         )
 
     def _pool(self, name: str) -> Pool:
         nodes = self._kubectl.items("list nodes", "nodes")
-        for pool in read_pools(nodes, str(self._options["pool_label"]), self._tolerations):
+        for pool in read_pools(nodes, str(self._options["pool_label"]), self._tolerations, self._site):
             if pool.label[1] == name:
                 return pool
         raise NoCapacityError(f"Kubernetes has no nodes of the pool '{name}' now.")

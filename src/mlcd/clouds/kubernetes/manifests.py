@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from mlcd.clouds.kubernetes.pools import Pool
+from mlcd.clouds.kubernetes.site import ANY, Site
 from mlcd.clouds.kubernetes.tolerations import Toleration
 from mlcd.clouds.remote.agent.limits import LEAVING, NodeEnd
 
@@ -19,7 +20,6 @@ CONTAINER = "mlcd"
 # Beyond the program's grace: for what it saved to be brought home from a pod that has to go.
 HOME_SECONDS = 30.0
 _HOSTNAME = "kubernetes.io/hostname"
-_FORGET_SECONDS = 3600  # an ended Job is kept for so long by Kubernetes itself
 
 # Holds the node until the lease is over: base/lease says until when, or so many seconds from the start. SIGTERM (a drain, an
 # eviction, a deletion) is passed on: base/leaving tells the agent to end the program, which may save; what it saved is brought home
@@ -59,6 +59,7 @@ class PodRequest:
     lease_seconds: float  # of a pod that nobody has come to yet
     grace_seconds: float  # for the program to save when the pod has to go
     tolerations: tuple[Toleration, ...] = ()
+    site: Site = ANY
 
 
 def name_of(task_id: str) -> str:
@@ -78,7 +79,7 @@ def indexed_job(wanted: PodRequest) -> dict[str, Any]:
             "completions": wanted.nodes,
             "parallelism": wanted.nodes,
             "backoffLimit": 0,
-            "ttlSecondsAfterFinished": _FORGET_SECONDS,
+            "ttlSecondsAfterFinished": wanted.site.forget_seconds,
             "template": {"metadata": _metadata(wanted, named=False), "spec": _pod(wanted)},
         },
     }
@@ -99,10 +100,11 @@ def _pod(wanted: PodRequest) -> dict[str, Any]:
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": math.ceil(wanted.grace_seconds + HOME_SECONDS),
         "nodeSelector": {label: pool},
-        "affinity": {"podAntiAffinity": _apart()},
+        "affinity": {"podAntiAffinity": _apart(), **wanted.site.affinity()},
         "tolerations": [toleration.manifest() for toleration in wanted.tolerations],
         "containers": [_container(wanted)],
-        "volumes": [{"name": "mlcd", "emptyDir": {}}, {"name": "shm", "emptyDir": {"medium": "Memory"}}],
+        "volumes": wanted.site.volumes(),
+        **wanted.site.pod(),
     }
 
 
@@ -125,7 +127,9 @@ def _container(wanted: PodRequest) -> dict[str, Any]:
         "volumeMounts": [
             {"name": "mlcd", "mountPath": wanted.folder},
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  # data loaders want more than Docker's 64 MiB
+            *wanted.site.mounts(),
         ],
+        **wanted.site.container(),
     }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.kubernetes.settings import KubernetesSettings
+from mlcd.clouds.kubernetes.site import ANY, Site
 from mlcd.clouds.kubernetes.tolerations import GPU_NODES, Toleration, keeps_away
 from mlcd.core.machines import InstanceType, Offer
 from mlcd.errors import UserError
@@ -22,7 +23,10 @@ POOL_LABELS = (
     "node.kubernetes.io/instance-type",
 )
 GPU = "nvidia.com/gpu"
-GPU_MODEL_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
+AMD_GPU = "amd.com/gpu"
+MIG = "nvidia.com/mig-"  # and the size of the slices: nvidia.com/mig-1g.5gb; CUDA uses one of them in a process, so one is asked for
+_SLICES = "-MIG-"  # in the model, where the device plugin calls slices GPUs
+GPU_MODEL_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd.com/gpu.product-name")
 _GIB = 2.0**30
 _UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _CPU_LEFT = 0.5  # of a node's CPUs, for what runs on every node; never more than half of it
@@ -39,6 +43,7 @@ class Pool:
     gpus: int
     gpu_model: str
     nodes: int
+    gpu_resource: str = GPU  # as the device plugin calls them
 
     @property
     def requests(self) -> dict[str, str]:
@@ -48,17 +53,20 @@ class Pool:
             "cpu": f"{int(cpu * 1000)}m",
             "memory": f"{int(self.memory_gib * _MEMORY_SHARE * 1024)}Mi",
         }
-        return {**requests, GPU: str(self.gpus)} if self.gpus else requests
+        return {**requests, self.gpu_resource: str(self.gpus)} if self.gpus else requests
 
 
 def read_pools(
-    nodes: Iterable[Mapping[str, Any]], own_label: str = "", tolerations: Sequence[Toleration] = (GPU_NODES,)
+    nodes: Iterable[Mapping[str, Any]],
+    own_label: str = "",
+    tolerations: Sequence[Toleration] = GPU_NODES,
+    site: Site = ANY,
 ) -> list[Pool]:
     """The pools, from what `kubectl get nodes` lists; nodes that take no pods of ours are left out."""
     groups: dict[tuple[str, str], list[Pool]] = {}
     for node in nodes:
         pool = _read(node, (own_label, *POOL_LABELS) if own_label else POOL_LABELS)
-        if pool is not None and _takes_pods(node, tolerations):
+        if pool is not None and _takes_pods(node, tolerations) and site.allows(node["metadata"].get("labels", {})):
             groups.setdefault(pool.label, []).append(pool)
     return [_together(pools) for _, pools in sorted(groups.items())]
 
@@ -97,14 +105,23 @@ def _read(node: Mapping[str, Any], names: Sequence[str]) -> Pool | None:
     label = next(((name, labels[name]) for name in names if labels.get(name)), None)
     if label is None:
         return None
+    resource, model = _gpu_resource(given), next((labels[name] for name in GPU_MODEL_LABELS if name in labels), "")
+    count, sliced = int(given.get(resource, "0")), resource.startswith(MIG) or _SLICES in model
     return Pool(
         label=label,
         cpus=quantity(given.get("cpu", "0")),
         memory_gib=quantity(given.get("memory", "0")) / _GIB,
-        gpus=int(given.get(GPU, "0")),
-        gpu_model=next((labels[name] for name in GPU_MODEL_LABELS if name in labels), ""),
+        gpus=min(1, count) if sliced else count,
+        gpu_model=model,
         nodes=1,
+        gpu_resource=resource,
     )
+
+
+def _gpu_resource(given: Mapping[str, str]) -> str:
+    """What the device plugin of a node calls its GPUs, or their slices where it has no whole ones."""
+    names = [GPU, AMD_GPU, *sorted(name for name in given if name.startswith(MIG))]
+    return next((name for name in names if int(given.get(name, "0"))), GPU)
 
 
 def _takes_pods(node: Mapping[str, Any], tolerations: Sequence[Toleration]) -> bool:
@@ -121,9 +138,10 @@ def _together(pools: Sequence[Pool]) -> Pool:
         label=first.label,
         cpus=min(pool.cpus for pool in pools),
         memory_gib=min(pool.memory_gib for pool in pools),
-        gpus=min(pool.gpus for pool in pools),
+        gpus=min(pool.gpus for pool in pools) if len({pool.gpu_resource for pool in pools}) == 1 else 0,
         gpu_model=first.gpu_model,
         nodes=len(pools),
+        gpu_resource=first.gpu_resource,
     )
 
 

@@ -25,6 +25,17 @@ class KubernetesSettings:
         "",
         "taints of nodes that are no obstacle, beside that of GPU nodes: `dedicated=training:NoSchedule, spot`",
     )
+    nodes: str = setting("", "labels of the nodes that pods may run on: `zone=a|b, disk=ssd, !reserved`", empty="all")
+    service_account: str = setting("", "of the pods", empty="the namespace's own")
+    pull_secrets: str = setting("", "secrets with which the image is pulled: `registry, mirror`")
+    priority_class: str = setting("", "of the pods")
+    run_as: str = setting(
+        "", "`user:group` in numbers, held as the standard `restricted` asks", empty="the image's user"
+    )
+    claims: str = setting("", "persistent volume claims with their places in the pods: `datasets=/data`")
+    disk_gib: float = setting(0.0, "the most that a pod may keep on its node's disk; 0: no limit")
+    shm_gib: float = setting(0.0, "the most of its shared memory; 0: no limit but the node's")
+    forget_seconds: int = setting(3600, "an ended Job is kept for so long, should mlcd not delete it")
     prices: str = setting("", "a CSV with the columns `pool` and `usd_per_hour`")
     usd_per_cpu_hour: float = setting(0.05, "price of a CPU, for pools that the list does not name")
     usd_per_gpu_hour: float = setting(1.0, "price of a GPU, likewise")

@@ -35,13 +35,13 @@ class Toleration:
 
 
 # Where providers taint their GPU nodes, so that only pods that ask for GPUs land there.
-GPU_NODES = Toleration("nvidia.com/gpu", effect="NoSchedule")
+GPU_NODES = tuple(Toleration(key, effect="NoSchedule") for key in ("nvidia.com/gpu", "amd.com/gpu"))
 
 
 def read_tolerations(text: str) -> tuple[Toleration, ...]:
-    """What the settings say, 'dedicated=training:NoSchedule, spot', and the taint of GPU nodes."""
+    """What the settings say, 'dedicated=training:NoSchedule, spot', and the taints of GPU nodes."""
     named = [_read(part.strip()) for part in text.split(",") if part.strip()]
-    return (GPU_NODES, *named)
+    return (*GPU_NODES, *named)
 
 
 def keeps_away(taints: Iterable[Mapping[str, Any]], tolerations: Sequence[Toleration]) -> bool:

@@ -1,7 +1,8 @@
 """The way to a machine by ssh: commands, archives through tar, files by SFTP, all over one connection.
 
 asyncssh lives in a thread of its own; the rest of the runner waits for it, each node in its own thread. The key that a
-machine shows at first is kept, and a machine that shows another one later is refused.
+machine shows at first is kept, and a machine that shows another one later is refused; one that is in a list of known hosts
+must show a key of that list.
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ KEEPALIVE_SECONDS = 3
 class SshReach:
     """A connection that is made when it is needed, and made again when it broke."""
 
-    def __init__(self, host: str, user: str, key: Path, known: Path, base: str, port: int = 22) -> None:
+    def __init__(
+        self, host: str, user: str, key: Path, known: Path, base: str, port: int = 22, listed: Path | None = None
+    ) -> None:
         self._asyncssh = load_asyncssh()
         self._host, self._port, self._user, self._key, self._known = host, port, user, key, known
+        self._listed = listed  # known hosts, as ssh keeps them
         self._connection: Any = None
         self._sftp: Any = None
         self._opening = asyncio.Lock()
@@ -136,7 +140,7 @@ class SshReach:
             port=self._port,
             username=self._user,
             client_keys=[str(self._key)],
-            known_hosts=([self._asyncssh.import_public_key(known)], [], []) if known else None,
+            known_hosts=self._in_list() or (([self._asyncssh.import_public_key(known)], [], []) if known else None),
             config=None,
             agent_path=None,
             connect_timeout=CONNECT_SECONDS,
@@ -147,6 +151,13 @@ class SshReach:
         self._sftp = None
         self._remember(known)
         return self._connection
+
+    def _in_list(self) -> Any:
+        """The keys that the list has for the host, of which there may be several: a name may stand for many; None: it has none."""
+        if self._listed is None or not self._listed.is_file():
+            return None
+        keys = self._asyncssh.match_known_hosts(str(self._listed), self._host, "", self._port)
+        return keys if any(keys[:3]) else None
 
     def _remember(self, known: str) -> None:
         if not known:

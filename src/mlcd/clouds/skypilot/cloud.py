@@ -11,7 +11,7 @@ from mlcd.clouds.remote.cloud import RemoteCloud
 from mlcd.clouds.remote.files import TaskFiles
 from mlcd.clouds.skypilot.catalog import make_offers
 from mlcd.clouds.skypilot.machines import PREFIX, SkyMachines, name_of
-from mlcd.clouds.skypilot.sdk import in_our_words, load_sky
+from mlcd.clouds.skypilot.sdk import in_our_words, load_sky, said
 from mlcd.clouds.skypilot.settings import SkyPilotSettings
 from mlcd.core.clock import moment
 from mlcd.core.machines import Deployment, Offer
@@ -52,7 +52,7 @@ class SkyPilotCloud(RemoteCloud):
         with in_our_words(sky):
             clusters = sky.get(sky.status(None, refresh=sky.StatusRefreshMode.NONE))
         known = {name_of(files.id): files for files in self._tasks()}
-        return [_owned(row, known) for row in clusters if row["name"].startswith(PREFIX)]
+        return [_owned(row, known) for row in clusters if said(row, "name").startswith(PREFIX)]
 
     def machines(self) -> SkyMachines:
         """For what is to be ended without a runner."""
@@ -76,7 +76,7 @@ class SkyPilotCloud(RemoteCloud):
 
 
 def _owned(row: Any, known: dict[str, TaskFiles]) -> Owned:
-    name, since = str(row["name"]), float(row["launched_at"] or 0.0)
+    name, since = str(said(row, "name")), float(said(row, "launched_at") or 0.0)
     spec = known[name].read_spec() if name in known else None
     if spec is None:
         return Owned(name, name, "", f"the SkyPilot cluster {name}", since)

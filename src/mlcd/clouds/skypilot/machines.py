@@ -14,7 +14,7 @@ from typing import Any
 from mlcd.clouds.remote.base import Machine, Notes, PlainMachines, Reach
 from mlcd.clouds.remote.ssh import SshReach
 from mlcd.clouds.skypilot.catalog import place_of
-from mlcd.clouds.skypilot.sdk import in_our_words, load_sky
+from mlcd.clouds.skypilot.sdk import in_our_words, key_file, load_sky, said
 from mlcd.core.machines import Deployment
 from mlcd.errors import CloudError
 
@@ -67,12 +67,13 @@ class SkyMachines(PlainMachines):
             return []
         record = found[0]
         # SkyPilot counts whole seconds.
-        since = max(float(record["launched_at"] or time.time()), self._asked_at)
-        if record["status"] != sky.ClusterStatus.UP:
+        since = max(float(said(record, "launched_at") or time.time()), self._asked_at)
+        if said(record, "status") != sky.ClusterStatus.UP:
             return [Machine(name, "", "", since, details={"cluster": name})]
+        handle = said(record, "handle")
         return [
-            _machine(name, number, internal, external, record["handle"], since)
-            for number, (internal, external) in enumerate(record["handle"].stable_internal_external_ips)
+            _machine(name, number, internal, external, handle, since)
+            for number, (internal, external) in enumerate(handle.stable_internal_external_ips or [])
         ]
 
     def release(self, machines: Sequence[Machine]) -> None:
@@ -100,7 +101,8 @@ class SkyMachines(PlainMachines):
         """By ssh, with SkyPilot's key."""
         details = machine.details
         known = self._home / "known" / machine.id.replace("/", "-")
-        key = Path(str(self._options["key"])).expanduser()
+        named = str(self._options["key"])
+        key = Path(named).expanduser() if named else key_file()
         folder = str(self._options["folder"]) or _home_of(details["user"])
         base = f"{folder}/{machine.id.replace('/', '-')}"
         return SshReach(machine.host, details["user"], key, known, base, int(details["port"]))

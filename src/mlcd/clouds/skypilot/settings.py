@@ -16,7 +16,7 @@ class SkyPilotSettings:
 
     clouds: str = setting("", "which of SkyPilot's clouds are asked for offers: `gcp, azure`", empty="all")
     max_nodes: int = setting(8, "the most nodes of one deployment")
-    key: str = setting("~/.ssh/sky-key", "SkyPilot's private key")
+    key: str = setting("", "SkyPilot's private key", empty="where SkyPilot keeps it")
     folder: str = setting("", "where machines keep mlcd's files; none: in the login's home")
     python: str = setting("python3", "the Python on the machines")
     lost_seconds: float = setting(60.0, "a machine that does not answer for so long is lost")

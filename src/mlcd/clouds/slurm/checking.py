@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mlcd.clouds.remote.base import Reach
 from mlcd.clouds.slurm.commands import Slurm
-from mlcd.clouds.slurm.kinds import Kind, read_kinds
+from mlcd.clouds.slurm.kinds import Kind
 from mlcd.clouds.slurm.login import open_login
 from mlcd.clouds.slurm.machines import expanded
 from mlcd.clouds.slurm.prices import read_prices
@@ -29,7 +29,7 @@ def check(home: Path, settings: SlurmSettings) -> Iterator[Finding]:
         if not commands.ok:
             return
         yield _tried("version", slurm.version)
-        yield _tried("partitions", lambda: _partitions(read_kinds(slurm.nodes())))
+        yield _tried("partitions", lambda: _partitions(slurm.kinds(settings.qos)))
         yield _tried("prices", lambda: _prices(settings, slurm))
         yield _tried("folder", lambda: _folder(login, settings))
         yield _tried("jobs", lambda: f"{len(slurm.jobs())} of yours in the queue or ended lately")
@@ -65,7 +65,7 @@ def _partitions(kinds: list[Kind]) -> str:
 
 def _prices(settings: SlurmSettings, slurm: Slurm) -> str:
     prices = read_prices(settings.prices, settings.usd_per_unit)
-    free = sorted({kind.partition for kind in read_kinds(slurm.nodes()) if not prices.knows(kind.partition)})
+    free = sorted({kind.partition for kind in slurm.kinds(settings.qos) if not prices.knows(kind.partition)})
     return f"none for {', '.join(free)}: free of charge" if free else f"all partitions are in {settings.prices}"
 
 

@@ -11,7 +11,7 @@ from mlcd.clouds.remote.base import NoNotes
 from mlcd.clouds.remote.cloud import RemoteCloud
 from mlcd.clouds.remote.files import Spec
 from mlcd.clouds.slurm.commands import Slurm
-from mlcd.clouds.slurm.kinds import make_offers, read_kinds
+from mlcd.clouds.slurm.kinds import make_offers
 from mlcd.clouds.slurm.login import open_login
 from mlcd.clouds.slurm.machines import SlurmMachines
 from mlcd.clouds.slurm.prices import read_prices
@@ -44,7 +44,7 @@ class SlurmCloud(RemoteCloud):
         """The nodes of all partitions that are up, busy or not: a task waits for its turn, free of charge."""
         prices = read_prices(self._settings.prices, self._settings.usd_per_unit)
         date = moment(self.clock.now()).date().isoformat()
-        return make_offers(read_kinds(self._slurm.nodes()), prices, date)
+        return make_offers(self._slurm.kinds(self._settings.qos), prices, date)
 
     def expected_probe(self, measuring_seconds: float) -> ProbeTime:
         """Starting there, and the measuring."""

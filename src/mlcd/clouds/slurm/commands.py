@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from mlcd.clouds.remote.base import BusyError, CommandResult, Reach
+from mlcd.clouds.remote.base import BusyError, CommandResult, Reach, UnreachableError
+from mlcd.clouds.slurm.kinds import Kind, read_kinds
+from mlcd.clouds.slurm.limits import QOS_FORMAT, read_partition_qos, read_qos, within
 from mlcd.clouds.slurm.states import in_words, is_away
 from mlcd.clouds.slurm.tables import (
     COMPLETED_FORMAT,
@@ -37,6 +39,15 @@ class Slurm:
     def nodes(self) -> list[NodeRow]:
         """All nodes, once for each of their partitions."""
         return read_nodes(self._must("list nodes", f"sinfo -h -N -o {shlex.quote(NODE_FORMAT)}"))
+
+    def kinds(self, qos: str = "") -> list[Kind]:
+        """What is for sale to jobs of that quality of service, within the limits of the partitions and of the QOS of each."""
+        kinds, of_partition = (
+            read_kinds(self.nodes()),
+            read_partition_qos(self._say("scontrol --oneliner show partition")),
+        )
+        known = read_qos(self._say(f"sacctmgr -n -P show qos format={QOS_FORMAT}")) if qos or of_partition else {}
+        return within(kinds, of_partition, qos, known)
 
     def jobs(self, name: str = "") -> list[JobRow]:
         """Our user's jobs of that name, those that have ended a short while ago included; no name: all."""
@@ -80,6 +91,14 @@ class Slurm:
 
     def _run(self, command: str, stdin: str = "") -> CommandResult:
         return self._login.run(f"SLURM_TIME_FORMAT=%s {command}", stdin.encode(), SECONDS)
+
+    def _say(self, command: str) -> str:
+        """What a command says of what mlcd can do without; nothing where there is no accounting, or it does not answer."""
+        try:
+            ran = self._run(command)
+        except UnreachableError:
+            return ""
+        return "" if ran.code else ran.output
 
     def _must(self, doing: str, command: str, stdin: str = "") -> str:
         ran = self._run(command, stdin)

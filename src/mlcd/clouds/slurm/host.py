@@ -50,20 +50,28 @@ class Host:
             (self._base / name).mkdir(parents=True, exist_ok=True)
         self._write("facts.json", self._facts())
         while not self._over():
-            for question in sorted((self._base / "in").glob("*.json")):
-                self._take(question)
+            with suppress(OSError):  # the shared file system is away for a moment
+                for question in sorted((self._base / "in").glob("*.json")):
+                    self._take(question)
             time.sleep(LOOK_SECONDS)
         _kill_descendants(os.getpid())
 
     def _over(self) -> bool:
         """Whether the node can go: it must, and no agent has anything left to do."""
-        if not self._base.is_dir():
+        if self._gone():
             return True
         with suppress(OSError, ValueError):  # not there yet
             self._lease_until = float((self._base / "lease").read_text())
         if not self._over_at and time.time() > self._lease_until:
             self._over_at = time.time()
         return bool(self._over_at) and (self._agents_ended() or time.time() - self._over_at > GRACE_SECONDS)
+
+    def _gone(self) -> bool:
+        """Whether the task's folder was removed; of a file system that does not answer nobody knows, and the lease decides."""
+        try:
+            return not self._base.is_dir()
+        except OSError:
+            return False
 
     def _agents_ended(self) -> bool:
         states = (_read(file) for file in self._base.glob("tasks/*/control/state.json"))

@@ -15,7 +15,9 @@ from mlcd.clouds.slurm.tables import NodeRow
 from mlcd.core.machines import InstanceType, Offer
 
 _GPU = re.compile(r"(?:^|,)gpu:(?:([^:,()]+):)?(\d+)")
-_WITHOUT_PLACES = re.compile(r"\([^)]*\)")  # the sockets of a resource: gpu:a100:4(S:0-1)
+_SLICE = re.compile(r"\d+g\.\d+gb")  # a100_1g.5gb
+_PLACES = re.compile(r"\([^)]*\)")  # the sockets of a resource: gpu:a100:4(S:0-1)
+_SHARES = ("shard", "mps")  # of the GPUs that are asked for whole; sbatch refuses who asks for both
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,12 @@ class Kind:
 
     @property
     def gpus(self) -> int:
-        """Of a node."""
+        """Of a node. CUDA uses one slice of a GPU (MIG) in a process, so a node with slices has one that a program can count on."""
+        return 1 if _SLICE.search(self.gpu_model) else self.gpus_to_pay
+
+    @property
+    def gpus_to_pay(self) -> int:
+        """As Slurm counts them: slices are GPUs."""
         return sum(int(count) for _, count in _GPU.findall(self.gres))
 
     @property
@@ -46,13 +53,11 @@ class Kind:
 
 def read_kinds(rows: Sequence[NodeRow]) -> list[Kind]:
     """What is for sale, by name; nodes that are down or drained are not."""
-    groups: dict[tuple[object, ...], list[NodeRow]] = defaultdict(list)
+    names, groups = _names(rows), defaultdict(list)
     for row in rows:
         if row.usable:
-            groups[row.partition, row.features, gres_of(row), row.cpus, row.memory_mib].append(row)
-    names = _names([alike[0] for alike in groups.values()])
-    kinds = [_kind(name, alike, rows) for name, alike in zip(names, groups.values(), strict=True)]
-    return sorted(kinds, key=lambda kind: kind.name)
+            groups[names[_likeness(row)]].append(row)
+    return [_kind(name, groups[name], rows) for name in sorted(groups)]
 
 
 def make_offers(kinds: Sequence[Kind], prices: Prices, date: str) -> list[Offer]:
@@ -61,16 +66,21 @@ def make_offers(kinds: Sequence[Kind], prices: Prices, date: str) -> list[Offer]
 
 
 def gres_of(row: NodeRow) -> str:
-    """A node's generic resources, as sbatch takes them."""
-    return _WITHOUT_PLACES.sub("", row.gres)
+    """A node's generic resources, as sbatch takes them: those that a job asks for and uses up."""
+    words = [word.split(":") for word in _PLACES.sub("", row.gres).split(",") if word]
+    return ",".join(":".join(parts) for parts in words if parts[0] not in _SHARES and "no_consume" not in parts)
 
 
-def _names(rows: Sequence[NodeRow]) -> list[str]:
-    """Partition, features and resources, with the size where that is not enough to tell kinds apart."""
-    plain = ["+".join([row.partition, *row.features, *_words(gres_of(row))]) for row in rows]
-    counts = Counter(plain)
-    sizes = [f"-{row.cpus}c-{row.memory_mib}m" for row in rows]
-    return [name + size if counts[name] > 1 else name for name, size in zip(plain, sizes, strict=True)]
+def _likeness(row: NodeRow) -> tuple[str, int, int]:
+    """What nodes that are alike have in common: partition, features and resources by name, and the size."""
+    return "+".join([row.partition, *row.features, *_words(gres_of(row))]), row.cpus, row.memory_mib
+
+
+def _names(rows: Sequence[NodeRow]) -> dict[tuple[str, int, int], str]:
+    """A name for each kind, with the size where that alone tells kinds apart, whichever of their nodes are up now."""
+    kinds = {_likeness(row) for row in rows}
+    counts = Counter(name for name, _, _ in kinds)
+    return {(name, cpus, mib): f"{name}-{cpus}c-{mib}m" if counts[name] > 1 else name for name, cpus, mib in kinds}
 
 
 def _words(gres: str) -> list[str]:
@@ -99,7 +109,7 @@ def _offer(kind: Kind, prices: Prices, date: str) -> Offer:
     return Offer(
         cloud="slurm",
         instance=InstanceType(kind.name, kind.cpus, kind.memory_mib / 1024, gpus=kind.gpus, gpu_model=kind.gpu_model),
-        usd_per_hour=prices.usd_per_hour(kind.partition, kind.cpus, kind.gpus),
+        usd_per_hour=prices.usd_per_hour(kind.partition, kind.cpus, kind.gpus_to_pay),
         max_nodes=kind.max_nodes,
         priced_at=date,
         source="price list" if prices.knows(kind.partition) else "no price: free of charge",

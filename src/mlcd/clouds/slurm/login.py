@@ -16,8 +16,9 @@ from mlcd.clouds.slurm.settings import SlurmSettings
 from mlcd.errors import CloudError
 
 COPY_SECONDS = 3600.0
-# What Slurm tells a job about itself would be taken for options of another one that is submitted from inside it.
-_OWN_JOB = re.compile(r"(SLURM|SBATCH|SRUN)_(?!CONF$)")
+# sbatch hands its environment to the job. What Slurm tells a job about itself would be taken for options of another one that is
+# submitted from inside it, and mlcd's settings (the database's password) are not the job's business.
+_NOT_FOR_JOBS = re.compile(r"(SLURM|SBATCH|SRUN)_(?!CONF$)|MLCD_")
 
 
 class Here:
@@ -27,7 +28,7 @@ class Here:
 
     def run(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
         """Run a command for bash."""
-        env = {name: value for name, value in os.environ.items() if not _OWN_JOB.match(name)}
+        env = {name: value for name, value in os.environ.items() if not _NOT_FOR_JOBS.match(name)}
         try:
             done = subprocess.run(["bash", "-c", command], input=stdin, capture_output=True, timeout=seconds, env=env)
         except subprocess.TimeoutExpired as error:
@@ -80,4 +81,5 @@ def open_login(home: Path, settings: SlurmSettings) -> Reach:
     if not settings.login:
         return Here()
     user, key = settings.user or getpass.getuser(), Path(settings.key).expanduser()
-    return SshReach(settings.login, user, key, home / "known" / settings.login, "", settings.port)
+    first_seen, listed = home / "known" / settings.login, Path("~/.ssh/known_hosts").expanduser()
+    return SshReach(settings.login, user, key, first_seen, "", settings.port, listed)

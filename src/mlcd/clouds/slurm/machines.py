@@ -15,7 +15,7 @@ from typing import Any
 from mlcd.clouds.remote.base import BusyError, Machine, Notes, PlainMachines, Reach, RefusedError, UnreachableError
 from mlcd.clouds.slurm import host
 from mlcd.clouds.slurm.commands import Slurm
-from mlcd.clouds.slurm.kinds import Kind, read_kinds
+from mlcd.clouds.slurm.kinds import Kind
 from mlcd.clouds.slurm.login import open_login
 from mlcd.clouds.slurm.reach import SlurmReach
 from mlcd.clouds.slurm.script import Comment, Request, Wanted, batch_script, job_name, minutes_of, sbatch_words
@@ -26,7 +26,7 @@ from mlcd.clouds.tasks.outcome import Outcome
 from mlcd.core.machines import Deployment
 from mlcd.core.task import EndCause
 from mlcd.core.units import show_duration
-from mlcd.errors import CloudError, MlcdError, NoCapacityError
+from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
 
 LOOK_SECONDS = 1.0  # all questions within so long have the same answer
 LONGEST_LOOK_SECONDS = 15.0  # in a long queue
@@ -73,7 +73,9 @@ class SlurmMachines(PlainMachines):
         self._login = open_login(home, self._settings)
         self._slurm = Slurm(self._login)
         self._looks: dict[str, Look] = {}
+        self.may_have_rented = "submits" in notes.read_notes()  # a runner before us has called sbatch
         self._folder = ""
+        self._seen_running = 0.0  # when the job was first seen to run, by the monotonic clock
         self.waiting = ""  # how it stands in the queue, where that takes long
         self.python = self._settings.python
         self.lease_seconds, self.lost_seconds = self._settings.lease_seconds, self._settings.lost_seconds
@@ -106,7 +108,7 @@ class SlurmMachines(PlainMachines):
 
     def _locate(self, machines: Sequence[Machine]) -> Sequence[Machine]:
         task_id, waited = machines[0].details["task"], time.time() - float(machines[0].details["asked_at"])
-        job = self._look(task_id, _pause(waited)).job(self._number)
+        job = self._only(self._look(task_id, _pause(waited)))
         if job is None or not (job.waits or job.holds):
             raise self._over(task_id)
         if job.waits:
@@ -114,10 +116,24 @@ class SlurmMachines(PlainMachines):
             self.waiting = in_the_queue(job, time.time()) if waited > LONG_WAIT_SECONDS else ""
             return machines
         located = [self._located(machine, rank, job) for rank, machine in enumerate(machines)]
-        late = job.started_at is not None and time.time() - job.started_at > REPORT_SECONDS
-        if located == list(machines) and late:
+        if located == list(machines) and self._late(job):
             raise self._unheard(task_id, job)
         return located
+
+    def _only(self, look: Look) -> JobRow | None:
+        """The task's job. Of two, where sbatch was killed unheard, the first: the other one waits for it, and is cancelled."""
+        if len(look.open) < 2:
+            return look.job(self._number)
+        first, *others = look.open
+        self._notes.note("job", str(first.id))
+        self._slurm.cancel([job.id for job in others])
+        return first
+
+    def _late(self, job: JobRow) -> bool:
+        """Whether its nodes have had their time to report. Nodes that are booted for it have not begun to run it."""
+        if job.state == "RUNNING" and not self._seen_running:
+            self._seen_running = time.monotonic()
+        return bool(self._seen_running) and time.monotonic() - self._seen_running > REPORT_SECONDS
 
     def find(self, task_id: str) -> Sequence[Machine]:
         """The places of its job, if that runs or may come to run."""
@@ -204,6 +220,8 @@ class SlurmMachines(PlainMachines):
         self._make_folder(base)
         words = sbatch_words(request)
         self._refuse_late(words, script)
+        self._notes.note("submits", "yes")
+        self.may_have_rented = True
         number = self._slurm.submit(words, script)
         self._looks.clear()
         return number
@@ -228,14 +246,15 @@ class SlurmMachines(PlainMachines):
         return batch_script(base, self.python, self._settings.before, lease_seconds)
 
     def _kind(self, name: str) -> Kind:
-        for kind in read_kinds(self._slurm.nodes()):
+        for kind in self._slurm.kinds(self._settings.qos):
             if kind.name == name:
                 return kind
         raise NoCapacityError(f"Slurm has no nodes '{name}' now.", "`mlcd offers --cloud slurm` lists what there is.")
 
     def _make_folder(self, base: str) -> None:
         """Private: what agents are told has the job's secrets for a moment."""
-        ran = self._login.run(f"umask 077 && mkdir -p {shlex.quote(base)}")
+        where = shlex.quote(base)  # chmod fails where another user has made it
+        ran = self._login.run(f"umask 077 && mkdir -p {where} && chmod 700 {where}")
         if ran.code:
             raise RefusedError(f"{base} cannot be made: {ran.output.strip()[-300:]}", "Set slurm.folder.")
         self._login.write(f"{base}/host.py", Path(host.__file__).read_bytes())
@@ -304,10 +323,15 @@ class SlurmMachines(PlainMachines):
 
 def expanded(login: Reach, folder: str) -> str:
     """A folder of the login node with its home in the place of `~`."""
+    if folder.startswith("/"):
+        return folder.rstrip("/")
     if not folder.startswith("~/"):
-        return folder
-    home = login.run('cd && echo "home=$PWD"').output
-    return home.rpartition("home=")[2].strip() + folder[1:]
+        raise UserError(f"slurm.folder is '{folder}', which is no absolute path.", "Let it begin with / or ~/.")
+    ran = login.run('cd && echo "home=$PWD"')
+    home = ran.output.rpartition("home=")[2].strip()
+    if ran.code or not home.startswith("/"):
+        raise UnreachableError(f"The login node does not tell its home: {ran.output.strip()[-300:]}")
+    return (home + folder[1:]).rstrip("/")
 
 
 def open_machines(home: Path, options: Mapping[str, Any], notes: Notes) -> SlurmMachines:

@@ -47,9 +47,9 @@ def read_prices(file: str, usd_per_unit: float) -> Prices:
     if not file:
         return Prices()
     try:
-        with Path(file).expanduser().open(newline="") as stream:
+        with Path(file).expanduser().open(newline="", encoding="utf-8-sig") as stream:
             return Prices([_line(row, usd_per_unit) for row in csv.DictReader(stream)])
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:  # the last two: a short line
         raise UserError(
             f"The price list {file} cannot be read: {error!r}",
             f"Give it the columns partition,per,price; `per` is one of {', '.join(PER)}.",

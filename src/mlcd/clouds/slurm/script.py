@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from mlcd.clouds.slurm.kinds import Kind
+from mlcd.errors import UserError
 
 PREFIX = "mlcd-"
 MARGIN_SECONDS = 180.0  # beyond the task's own limit and its grace: for the start, and for the last files
@@ -16,6 +20,13 @@ FORECAST_SHARE = 1.5  # of the forecast
 LEAD_SECONDS = 20.0  # beyond the grace, from Slurm's signal until the allocation ends
 _MINUTE = 60.0
 _MANY_HOURS = 365 * 24.0
+# What a job must not be told otherwise: it would not be found again, run twice, or run on nodes that nobody asked for.
+_OURS = (
+    *("--job-name", "-J", "--comment", "--array", "-a", "--dependency", "-d", "--requeue", "--wrap", "--wait", "-W"),
+    *("--nodes", "-N", "--ntasks", "-n", "--time", "-t", "--signal", "--chdir", "-D", "--output", "-o", "--test-only"),
+    *("--clusters", "-M", "--parsable"),
+)
+_NUMBERED = re.compile(r"(.*?)(\d+)")
 
 SCRIPT = """#!/bin/bash
 # An allocation of mlcd: a host on each node; see {base}.
@@ -106,8 +117,46 @@ def sbatch_words(request: Request) -> list[str]:
         f"--chdir={request.base}",
         f"--output={request.base.replace('%', '%%')}/slurm.log",  # sbatch knows patterns: %j
     ]
-    named = {"gres": kind.gres, "exclude": ",".join(kind.others), "account": request.account, "qos": request.qos}
-    return words + [f"--{name}={value}" for name, value in named.items() if value] + shlex.split(request.options)
+    named = {"gres": kind.gres, "exclude": hostlist(kind.others), "account": request.account, "qos": request.qos}
+    return words + [f"--{name}={value}" for name, value in named.items() if value] + more_words(request.options)
+
+
+def more_words(options: str) -> list[str]:
+    """More options for sbatch, as words; those that are mlcd's own to say are refused."""
+    try:
+        words = shlex.split(options)
+    except ValueError as error:
+        raise UserError(f"slurm.options cannot be read: {error}.", f"It says: {options}") from error
+    for word in words:
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]
+        if name in _OURS:
+            raise UserError(f"slurm.options has {name}, which mlcd itself says to sbatch.", "Take it out.")
+    return words
+
+
+def hostlist(names: Iterable[str]) -> str:
+    """Names of nodes as Slurm shortens them, for a line has an end: c[1-3],c[08-09],login."""
+    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
+    plain = []
+    for name in sorted(set(names)):
+        found = _NUMBERED.fullmatch(name)
+        if found is None:
+            plain.append(name)
+        else:
+            groups[found[1], len(found[2])].append(int(found[2]))
+    return ",".join([f"{prefix}[{_ranges(numbers, width)}]" for (prefix, width), numbers in groups.items()] + plain)
+
+
+def _ranges(numbers: list[int], width: int) -> str:
+    """Numbers in order, with a dash between the first and the last of those that follow each other."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    ends = [sorted({run[0], run[-1]}) for run in runs]
+    return ",".join("-".join(f"{end:0{width}}" for end in each) for each in ends)
 
 
 def batch_script(base: str, python: str, before: str, lease_seconds: float) -> str:

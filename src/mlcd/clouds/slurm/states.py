@@ -15,6 +15,8 @@ from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
 _CAUSES = {
     "NODE_FAIL": (EndCause.NODE_LOST, "a node of the allocation failed"),
     "BOOT_FAIL": (EndCause.NODE_LOST, "a node of the allocation did not boot"),
+    "LAUNCH_FAILED": (EndCause.NODE_LOST, "the job could not be started on its nodes"),
+    "RECONFIG_FAIL": (EndCause.NODE_LOST, "a node of the allocation could not be configured"),
     "PREEMPTED": (EndCause.SPOT_NOTICE, "the allocation was preempted"),
     "REVOKED": (EndCause.SPOT_NOTICE, "the allocation was revoked"),
     "TIMEOUT": (EndCause.SPOT_NOTICE, "the time of the allocation was over"),
@@ -28,6 +30,8 @@ BY_ITSELF = ("COMPLETED", "FAILED")
 _TOO_MUCH = re.compile(
     r"PartitionNodeLimit|PartitionTimeLimit|PartitionInactive|PartitionDown|BadConstraints"
     r"|^(QOS|Assoc)\w*(PerJob|NotSatisfied)|^(QOS|Assoc)\w*MaxWall\w*"
+    r"|^(QOS|Assoc)Grp(?!\w*Run)\w*(Minutes|Billing)"  # what the account may use is used up
+    r"|requeued.held"  # its nodes could not start it
 )
 _REFUSED = re.compile(r"InvalidAccount|InvalidQOS|AccountNotAllowed|QOSNotAllowed|JobHeld|DependencyNeverSatisfied")
 _NOT_NOW = re.compile(
@@ -37,7 +41,8 @@ _NOT_NOW = re.compile(
 _NO_ROOM = re.compile(
     r"configuration is not available|configuration not available|Node count specification invalid|time limit is invalid"
     r"|violates accounting/QOS policy|Memory required by task|More processors requested|Job size specification"
-    r"|not permitted to use this partition|account/partition combination"
+    r"|not permitted to use this partition|account/partition combination|Requested nodes are busy"
+    r"|Required (node|partition) not available|CPU count per node can not be satisfied"
 )
 _NO_COMMAND = re.compile(r"command not found|No such file or directory: '?s\w+")
 _MOST = 400  # characters of what Slurm said
@@ -57,6 +62,8 @@ def explained(outcome: Outcome, job: JobRow, preempted: bool) -> Outcome:
     """
     if preempted:
         return outcome_of(replace(job, state="PREEMPTED")) or outcome
+    if job.state in ("SUSPENDED", "STOPPED"):  # its processes do not answer, and another job has the nodes
+        return Outcome(EndCause.SPOT_NOTICE, f"the allocation was suspended (Slurm: {job.state}, job {job.id})")
     if outcome.cause is EndCause.SPOT_NOTICE and (job.holds or job.state in BY_ITSELF):
         return replace(outcome, reason=f"the time of the allocation was over (job {job.id})")
     return outcome_of(job) or outcome

@@ -16,7 +16,7 @@ JOB_FORMAT = "%i|%j|%T|%S|%e|%V|%D|%r|%k"
 ENDED_FORMAT = "JobIDRaw,JobName,State,Start,End"
 COMPLETED_FORMAT = "JobID,JobName,State,End"
 _NONE = ("(null)", "N/A", "None", "Unknown")
-_TEST_ONLY = re.compile(r"to start at (\d+)\b")
+_TEST_ONLY = re.compile(r"to start at (\d{9,})\b")  # not the year of a date
 _PREEMPTED = re.compile(r"\bPreemptTime=[1-9]\d*\b")
 _SUBMITTED = re.compile(r"^(\d+)(?:;\S*)?$", re.MULTILINE)
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -43,10 +43,20 @@ class NodeRow:
         return self.up and not self.state.endswith("*") and self.state.rstrip("~#!%$@^-+") in _USABLE
 
 
-# A node that is powered down, planned or reserved takes jobs again.
+# A node that is powered down, planned, reserved, blocked or to be rebooted takes jobs again.
 _USABLE = (
-    *("idle", "allocated", "mixed", "completing", "planned", "reserved"),
-    *("powered_down", "powering_up", "powering_down"),
+    *("idle", "allocated", "mixed", "completing", "planned", "reserved", "blocked"),
+    *("powered_down", "powering_up", "powering_down", "power_up", "power_down"),
+    *("reboot", "reboot_issued", "reboot_requested"),
+)
+_WAIT = ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "EXPEDITING")
+_HOLD = (
+    *("RUNNING", "CONFIGURING", "POWER_UP_NODE", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING"),
+    *("STAGE_OUT", "STAGING_OUT"),
+)
+_OVER = (
+    *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "REVOKED"),
+    *("NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY"),
 )
 
 
@@ -67,22 +77,22 @@ class JobRow:
     @property
     def waits(self) -> bool:
         """Whether it holds nothing yet, but may come to."""
-        return self.state in ("PENDING", "REQUEUED", "REQUEUE_HOLD")
+        return self.state in _WAIT
 
     @property
     def holds(self) -> bool:
         """Whether it holds its nodes."""
-        return self.state in ("RUNNING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT")
+        return self.state in _HOLD
 
     @property
     def ended(self) -> bool:
-        """Whether it is over; one that is completing is going and may not be yet."""
-        return not (self.waits or self.holds or self.state == "COMPLETING")
+        """Whether it is over; one that is completing, or in a state that nobody here knows, may not be yet and is cancelled."""
+        return self.state in _OVER
 
 
 def read_nodes(text: str) -> list[NodeRow]:
     """From `sinfo -h -N -o NODE_FORMAT`."""
-    return [_node(fields) for fields in _rows(text, 10) if fields[3].isdigit()]
+    return [_node(fields) for fields in _rows(text, 10) if fields[3].isdigit() and fields[4].rstrip("+").isdigit()]
 
 
 def read_jobs(text: str) -> list[JobRow]:
@@ -108,8 +118,8 @@ def read_completed(text: str) -> list[JobRow]:
 
 def read_submitted(text: str) -> int | None:
     """The number of the job, from what `sbatch --parsable` prints; None: it says none."""
-    found = _SUBMITTED.search(text)
-    return int(found[1]) if found else None
+    found = _SUBMITTED.findall(text)  # a shell's greeting, which may have numbers too, comes before
+    return int(found[-1]) if found else None
 
 
 def read_expected_start(text: str) -> float | None:

@@ -86,8 +86,11 @@ def down(name: str) -> Any:
 
 def autostop(name: str, minutes: int, down: bool) -> Any:
     assert down
+    if not _file(name).exists():
+        return exceptions.ClusterNotUpError(f"Cluster {name!r} is not up.\nIts state is STOPPED.")
     words = json.loads(_file(name).read_text())
     _file(name).write_text(json.dumps({**words, "autostop": minutes, "renewed": words.get("renewed", 0) + 1}))
+    return None
 
 
 def get(request: Any) -> Any:
@@ -96,14 +99,15 @@ def get(request: Any) -> Any:
     return request
 
 
-def _row(file: Path) -> dict[str, Any]:
+def _row(file: Path) -> SimpleNamespace:
     words, door = json.loads(file.read_text()), json.loads(os.environ["FAKE_SKY_DOOR"])
     handle = SimpleNamespace(
         stable_internal_external_ips=[("127.0.0.1", "127.0.0.1")] * words["nodes"],
         stable_ssh_ports=[door["port"]] * words["nodes"],
         ssh_user=door["user"],
     )
-    return {"name": file.stem, "launched_at": words["at"], "status": ClusterStatus.UP, "handle": handle}
+    # An object: the way of a dict is there for old programs, and is to go.
+    return SimpleNamespace(name=file.stem, launched_at=words["at"], status=ClusterStatus.UP, handle=handle)
 
 
 def _file(name: str) -> Path:
