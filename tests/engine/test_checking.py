@@ -47,7 +47,9 @@ def test_what_a_strategy_may_spend_an_hour_is_a_cap_of_the_job(client: Client, t
         file.write_text(f"{JOB}num_nodes: 1..2\n{search % usd}\n")
         return client.load(file)
 
-    with pytest.raises(InvalidJobError, match=r"No offer is left with max_hourly_cost 1e-06") as refused:
+    with pytest.raises(
+        InvalidJobError, match=r"line 6: search\.options\.usd_per_hour: No offer is left with usd_per_hour"
+    ) as refused:
         client.submit(capped_at("0.000001"))
     assert "Without that demand there is: 1 × local-" in refused.value.hint
     prices = sorted({each.usd_per_hour for each in client.check(capped_at("null")).space})
@@ -55,6 +57,9 @@ def test_what_a_strategy_may_spend_an_hour_is_a_cap_of_the_job(client: Client, t
     capped = capped_at(str(prices[0]))
     assert {each.usd_per_hour for each in client.check(capped).space} == {prices[0]}
     assert client.view(client.submit(capped)).record.job.resources[0].max_usd_per_hour == prices[0]
+    job = {"run": "echo hi", "work": {"samples": 1}, "resources": {"max_hourly_cost": 1e-9}}
+    with pytest.raises(InvalidJobError, match="No offer is left with max_hourly_cost"):
+        client.check(client.load({**job, "search": {"strategy": "cost-opt", "options": {"usd_per_hour": 1}}}))
 
 
 def test_a_platform_that_is_not_there_is_named_too(client: Client, tmp_path: Path) -> None:

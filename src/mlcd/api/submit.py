@@ -27,7 +27,7 @@ from mlcd.engine.secrets import keep_secrets
 from mlcd.engine.spaces import space_on
 from mlcd.errors import InvalidJobError, MissingExtraError, MlcdError, NotFoundError
 from mlcd.platforms.tools import tools_elsewhere
-from mlcd.search.options import as_searched, searcher_for
+from mlcd.search.options import as_searched, in_words_of, searcher_for
 from mlcd.settings import Settings
 from mlcd.store import Store
 
@@ -55,7 +55,7 @@ def check_job(
     try:
         return _check(settings, loaded, cloud, cloud_options)
     except InvalidJobError as error:
-        raise loaded.placed(error) from error
+        raise loaded.placed(in_words_of(loaded.job, error)) from error
 
 
 def _check(settings: Settings, loaded: LoadedJob, cloud: str | None, cloud_options: Mapping[str, str] | None) -> Check:

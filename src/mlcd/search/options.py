@@ -68,6 +68,16 @@ def _with_hourly_cap(job: Job, searcher: Searcher) -> Job:
     )
 
 
+def in_words_of(job: Job, error: InvalidJobError) -> InvalidJobError:
+    """What is wrong with the job as it is searched, said of what it says itself."""
+    own = [each.max_usd_per_hour for each in job.resources if each.max_usd_per_hour is not None]
+    if own or error.key != "resources.max_hourly_cost":
+        return error
+    return InvalidJobError(
+        error.message.replace("max_hourly_cost", "usd_per_hour"), error.hint, "search.options.usd_per_hour"
+    )
+
+
 def open_strategy(name: str, options: Mapping[str, Any]) -> Searcher:
     """The strategy of that name with these options; an option that does not fit is named."""
     strategy: Callable[..., Searcher] = registry.load("searchers", name)
