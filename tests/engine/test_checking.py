@@ -8,6 +8,7 @@ import pytest
 
 from mlcd import registry
 from mlcd.api import Client
+from mlcd.core.jobfile import LoadedJob
 from mlcd.errors import InvalidJobError
 
 JOB = "run: echo hi\nplatform: command\nwork: {samples: 100}\nbatch_size: 4\n"
@@ -36,6 +37,29 @@ def test_a_job_file_is_blamed_by_file_line_and_key(
     assert hint in refused.value.hint
     assert refused.value.exit_code == 2
     assert client.views() == []
+
+
+def test_what_a_strategy_may_spend_an_hour_is_a_cap_of_the_job(client: Client, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+
+    def capped_at(usd: str) -> LoadedJob:
+        search = "search: {strategy: cost-opt, options: {usd_per_hour: %s}}"
+        file.write_text(f"{JOB}num_nodes: 1..2\n{search % usd}\n")
+        return client.load(file)
+
+    with pytest.raises(
+        InvalidJobError, match=r"line 6: search\.options\.usd_per_hour: No offer is left with usd_per_hour"
+    ) as refused:
+        client.submit(capped_at("0.000001"))
+    assert "Without that demand there is: 1 × local-" in refused.value.hint
+    prices = sorted({each.usd_per_hour for each in client.check(capped_at("null")).space})
+    assert len(prices) > 1
+    capped = capped_at(str(prices[0]))
+    assert {each.usd_per_hour for each in client.check(capped).space} == {prices[0]}
+    assert client.view(client.submit(capped)).record.job.resources[0].max_usd_per_hour == prices[0]
+    job = {"run": "echo hi", "work": {"samples": 1}, "resources": {"max_hourly_cost": 1e-9}}
+    with pytest.raises(InvalidJobError, match="No offer is left with max_hourly_cost"):
+        client.check(client.load({**job, "search": {"strategy": "cost-opt", "options": {"usd_per_hour": 1}}}))
 
 
 def test_a_platform_that_is_not_there_is_named_too(client: Client, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from mlcd.core.study import WorkerBandwidth
 from mlcd.core.trial import Measurement, Trial
 from mlcd.core.view import JobView
 from mlcd.engine.context import JobContext
-from mlcd.engine.earlier_jobs import Earlier, Past
+from mlcd.engine.earlier_jobs import Earlier, Past, learn_from_earlier
 from mlcd.engine.models import expected_samples, noise_known
 from mlcd.engine.programs import fingerprint
 from mlcd.forecast.estimate import Estimate
@@ -64,8 +64,19 @@ def test_the_bandwidth_of_a_worker_is_known_from_every_job_of_the_same_program()
     )
     seen = (Trial(served, Measurement(1.0, 1.0, 1.0, usage=usage), 10.0, 0.1),)
     pasts = tuple(Past(name, seen, None, "the same program") for name in "abcd")
-    known = Earlier(RECORD, (*pasts, Past("other", seen, None))).bandwidths
+    changed = Past("changed", seen, None, "the same program, with files that have changed since", changed=True)
+    known = Earlier(RECORD, (changed, *pasts, Past("other", seen, None))).bandwidths
     assert known == tuple(WorkerBandwidth("m", 64, 3.0, 80.0, name) for name in "abcd")
+
+
+def test_a_program_whose_files_have_changed_is_known_as_such() -> None:
+    mine = replace(RECORD, job=replace(JOB, workdir="/code"), code="new")
+    others = [replace(mine, id=code, code=code) for code in ("new", "old")]
+    lessons = [(0.0, other, trials()) for other in others]
+    context = cast(JobContext, SimpleNamespace(store=SimpleNamespace(lessons=lambda *_: lessons)))
+    told = {past.job_id: (past.likeness, past.changed) for past in learn_from_earlier(context, mine).pasts}
+    changed = "the same program, with files that have changed since"
+    assert told == {"new": ("the same program", False), "old": (changed, True)}
 
 
 def test_another_program_is_taken_over_once_a_probe_shows_that_it_is_alike() -> None:

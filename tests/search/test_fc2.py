@@ -150,6 +150,13 @@ def test_the_bandwidth_is_that_of_the_worker_and_not_of_the_server() -> None:
     assert str(ScalaOpt().suggest(studied(*known))) == "4 × g3 + 1 × m4 serving"  # 800/200
 
 
+def test_what_the_server_receives_does_not_stand_for_a_worker_that_nobody_has_seen() -> None:
+    nodes = (NodeUsage(), NodeUsage(network_mbps=1000.0))
+    known = [replace(seen(d, 0.0), outcome=Measurement(10.0, 10.0, 10.0, usage=Usage.of(nodes))) for d in SMALLEST]
+    # computed, as above: 200 Mbps
+    assert str(ScalaOpt(parameters=3.125e6, batch_size=5).suggest(studied(*known))) == "4 × g3 + 1 × m4 serving"
+
+
 def test_what_a_node_alone_receives_is_no_exchange() -> None:
     alone = [seen(each, 400.0) for each in ALONE if each.nodes == 1]
     # 10 samples/s in batches of 5: 200 Mbps, and not the 400 that it received

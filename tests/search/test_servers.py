@@ -15,7 +15,7 @@ from mlcd.core.study import Stop
 from mlcd.errors import InvalidJobError
 from mlcd.search.concave import past_the_peak
 from mlcd.search.fc2 import CostOpt
-from mlcd.search.options import with_open_servers
+from mlcd.search.options import as_searched
 from mlcd.search.prices import prices_of
 from mlcd.search.space import make_space
 from mlcd.search.table import study_view
@@ -169,16 +169,26 @@ def test_a_job_without_servers_has_them_of_the_workers_type_as_ever() -> None:
 @pytest.mark.parametrize("name", ["cost-opt", "scala-opt-m"])
 def test_a_recommender_chooses_servers_that_the_job_leaves_open(name: str) -> None:
     asked = replace(OPEN, servers=None, search=SearchSettings(name))
-    assert with_open_servers(asked).servers == Servers()
+    assert as_searched(asked).servers == Servers()
     named = replace(asked, search=SearchSettings(name, options={"parameter_server": "c2"}))
-    assert with_open_servers(named).servers == Servers(("c2",))
+    assert as_searched(named).servers == Servers(("c2",))
     said = replace(asked, servers=Servers(("c4",)))
-    assert with_open_servers(said) == said
+    assert as_searched(said) == said
     for as_it_is in (
         replace(asked, topology=Topology.ALLREDUCE),
         replace(asked, search=SearchSettings("heterbo")),
     ):
-        assert with_open_servers(as_it_is) == as_it_is
+        assert as_searched(as_it_is) == as_it_is
+
+
+def test_what_a_strategy_may_spend_an_hour_holds_for_the_job() -> None:
+    """Else the training might move to what the search was not allowed to choose."""
+    job = replace(OPEN, search=SearchSettings("time-opt", options={"usd_per_hour": 0.5}))
+    assert as_searched(job).resources == (Resources(max_usd_per_hour=0.5),)
+    assert max(each.usd_per_hour for each in make_space(as_searched(job), [*CPU, *BIG])) <= 0.5
+    both = replace(job, resources=(Resources(max_usd_per_hour=0.2), Resources(min_vcpus=2.0)))
+    assert [each.max_usd_per_hour for each in as_searched(both).resources] == [0.2, 0.5]
+    assert as_searched(replace(job, search=SearchSettings("time-opt"))).resources == job.resources
 
 
 @pytest.mark.parametrize("name", registry.names("searchers"))

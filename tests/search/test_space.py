@@ -87,6 +87,14 @@ def test_any_of_several_resources_will_do() -> None:
     assert names(job) == ["1xm5@west", "1xp3@east"]
 
 
+def test_each_alternative_has_its_own_hourly_cap() -> None:
+    small, large = Resources(instance_types=("c5",), max_usd_per_hour=2.0), Resources(instance_types=("m5",))
+    job = replace(asking(), nodes=NodeRange(1, 4), resources=(small, replace(large, max_usd_per_hour=4.0)))
+    assert names(job) == ["1xc5@east", "2xc5@east", "1xm5@west", "2xm5@west"]
+    either = replace(job, resources=(small, Resources(min_vcpus=4.0, max_usd_per_hour=3.0)))
+    assert names(either) == ["1xc5@east", "2xc5@east", "3xc5@east", "1xm5@west", "1xp3@east"]
+
+
 def test_kinds_are_kept_apart() -> None:
     function = offer("lambda", 0.1, kind="function")
     job = replace(asking(), search=SearchSettings(kinds=("function",)))

@@ -60,7 +60,7 @@ def test_jobs_before_the_first_fit_are_no_passes() -> None:
     tracker = Tracker({4000: SparkJob("SUCCEEDED"), 4001: SparkJob("FAILED")})  # Spark has forgotten the first ones
     passes = Passes(tracker, samples=100.0)
     tracker.jobs[4002] = SparkJob("SUCCEEDED")
-    assert passes.look(count=True)
+    assert passes.look()
     assert counted() == (1, 100.0)
 
 
@@ -68,9 +68,19 @@ def test_what_runs_outside_of_a_fit_is_passed_over() -> None:
     tracker = Tracker()
     passes = Passes(tracker, samples=100.0)
     tracker.jobs |= {0: SparkJob("SUCCEEDED"), 1: SparkJob("SUCCEEDED")}
-    passes.look(count=False)
+    passes.pass_over()
     tracker.jobs[2] = SparkJob("SUCCEEDED")
-    passes.look(count=True)
+    passes.look()
+    assert counted() == (1, 100.0)
+
+
+def test_what_spark_has_forgotten_between_two_fits_ends_no_counting() -> None:
+    tracker = Tracker({0: SparkJob("SUCCEEDED")})
+    passes = Passes(tracker, samples=100.0)
+    tracker.jobs = {number: SparkJob("SUCCEEDED") for number in range(500, 1500)}
+    passes.pass_over()
+    tracker.jobs[1500] = SparkJob("SUCCEEDED")
+    passes.look()
     assert counted() == (1, 100.0)
 
 
@@ -79,10 +89,10 @@ def test_a_pass_that_runs_counts_by_its_tasks() -> None:
     passes = Passes(tracker, samples=100.0)
     tracker.jobs[1] = SparkJob("RUNNING", (7, 8, 9))
     tracker.stages = {7: Stage(6, 3), 8: Stage(2, 0)}  # of 9 nothing is known yet
-    assert not passes.look(count=True)
+    assert not passes.look()
     assert counted() == (0, 37.5)
     tracker.jobs[1] = SparkJob("SUCCEEDED", (7, 8, 9))
-    assert passes.look(count=True)
+    assert passes.look()
     assert counted() == (1, 100.0)
 
 
@@ -90,13 +100,13 @@ def test_a_pass_that_fails_is_none() -> None:
     tracker = Tracker()
     passes = Passes(tracker, samples=100.0)
     tracker.jobs |= {0: SparkJob("FAILED"), 1: SparkJob("SUCCEEDED")}
-    passes.look(count=True)
+    passes.look()
     assert counted() == (1, 100.0)
 
 
 def test_passes_of_an_earlier_context_stay_counted() -> None:
     passes = Passes(Tracker(), samples=10.0, done=5)
-    passes.look(count=True)
+    passes.look()
     assert passes.done == 5
 
 

@@ -89,7 +89,6 @@ def test_paleo_is_not_applicable_to_a_workload_that_it_knows_nothing_of(
         (["--slack", "0.5"], "at least 1"),
         (["--strategies", ","], "names nothing"),
         (["--peer-names", "ax"], "Add --peers"),
-        (["--preset", "fig8"], "No preset is called 'fig8'"),
     ],
 )
 def test_what_is_wrong_is_said_with_exit_code_2(
@@ -104,10 +103,45 @@ def test_a_trace_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixtur
     assert "no/such.csv" in capsys.readouterr().err
 
 
-def test_a_file_that_cannot_be_written_is_said(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--strategies", "random:k=1", "--seeds", "1", "--jobs", "1", "--out", "/no/such/folder/x.json"]
-    assert main(["bench", trace, *words]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--preset", "fig8"], "No preset is called 'fig8'."),
+        (["--preset", "fc2fig7"], "Did you mean 'fc2-fig7'?"),
+        (["--preset", "al"], "Did you mean 'all'?"),
+        (["trace.csv", "--preset", "fig9", "--hours", "6"], "Leave out --hours, the traces, or --preset."),
+        (["--preset", "all", "--strategies", "auto", "--carry"], "Leave out --strategies, --carry, or --preset."),
+    ],
+)
+def test_a_preset_that_is_not_known_and_what_it_would_not_hear_are_named(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", *words]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("option", ["--out", "--html"])
+@pytest.mark.parametrize(("name", "why"), [("no/such.x", "there is no folder"), (".", "it is a folder")])
+@pytest.mark.parametrize("preset", [True, False])
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_played(
+    option: str,
+    name: str,
+    why: str,
+    preset: bool,
+    trace: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for module in ("mlcd_bench.runner.run_bench", "mlcd_bench.presets.command.run_preset"):
+        monkeypatch.setattr(module, played)
+    asked = ["--preset", "fig9"] if preset else [trace, "--strategies", "random:k=1"]
+    assert main(["bench", *asked, option, str(tmp_path / name)]) == 2
+    assert f"cannot be written: {why}" in " ".join(capsys.readouterr().err.split())
+
+
+def played(*_: object) -> None:
+    raise AssertionError("it was played")
 
 
 @pytest.mark.slow

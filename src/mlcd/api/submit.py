@@ -27,7 +27,7 @@ from mlcd.engine.secrets import keep_secrets
 from mlcd.engine.spaces import space_on
 from mlcd.errors import InvalidJobError, MissingExtraError, MlcdError, NotFoundError
 from mlcd.platforms.tools import tools_elsewhere
-from mlcd.search.options import searcher_for, with_open_servers
+from mlcd.search.options import as_searched, in_words_of, searcher_for
 from mlcd.settings import Settings
 from mlcd.store import Store
 
@@ -55,13 +55,13 @@ def check_job(
     try:
         return _check(settings, loaded, cloud, cloud_options)
     except InvalidJobError as error:
-        raise loaded.placed(error) from error
+        raise loaded.placed(in_words_of(loaded.job, error)) from error
 
 
 def _check(settings: Settings, loaded: LoadedJob, cloud: str | None, cloud_options: Mapping[str, str] | None) -> Check:
     work_of(loaded.job)
     _check_names(loaded.job, cloud)
-    job = with_open_servers(loaded.job)
+    job = as_searched(loaded.job)
     with opened_cloud(settings, cloud or job.cloud, cloud_options) as provider:
         notices = () if isinstance(provider, Recorded) else _check_program(job, provider, settings)
         space = space_on(provider, job, provider.offers())
@@ -94,9 +94,7 @@ def submit_job(
     keep_secrets(folder, loaded.secrets)
     options = _stored_options(cloud_options, folder)
     try:
-        store.add_job(
-            _record(settings, with_open_servers(loaded.job), job_id, cloud or loaded.job.cloud, options, owner)
-        )
+        store.add_job(_record(settings, as_searched(loaded.job), job_id, cloud or loaded.job.cloud, options, owner))
     except MlcdError:
         if chosen_id is not None and _is_known(store, job_id):
             return job_id  # the same was submitted at the same moment

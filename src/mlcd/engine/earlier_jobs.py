@@ -5,7 +5,8 @@
                       (see forecast.similarity): its trials are known from then on
     similar program   the same script with other arguments or variables, as a search over hyperparameters runs it:
                       a strategy that asks for it may reuse its models (Scavenger's mode none)
-    bandwidths        what a worker of the same program received from parameter servers is known, from every such job
+    bandwidths        what a worker of the same program received from parameter servers is known, from every such job whose
+                      files have not changed since: another model is of another size
     same training     it reached this very target before: the samples that it took are known
     neither           the strategy's own beliefs must do
 
@@ -21,7 +22,7 @@ from mlcd.core.records import JobRecord
 from mlcd.core.study import EarlierJob, Study, WorkerBandwidth
 from mlcd.core.trial import Trial, of_search
 from mlcd.engine.context import JobContext
-from mlcd.engine.programs import fingerprint, likeness, same_program, similar_program
+from mlcd.engine.programs import fingerprint, has_changed, likeness, same_program, similar_program
 from mlcd.errors import NotFoundError
 from mlcd.forecast.profiles import laws_of
 from mlcd.forecast.similarity import Match, find_match
@@ -47,6 +48,7 @@ class Past:
     model: StoredModel | None
     likeness: str = ""  # empty: of another program
     similar: bool = False  # the same program with other arguments or variables
+    changed: bool = False  # its files have, since then
 
 
 @dataclass
@@ -94,8 +96,9 @@ class Earlier:
 
     @property
     def bandwidths(self) -> tuple[WorkerBandwidth, ...]:
-        """What a worker of the same program received from parameter servers, newest first."""
-        return tuple(one for past in self.pasts if past.likeness for one in bandwidths_in(past.trials, past.job_id))
+        """What a worker of the same, unchanged program received from parameter servers, newest first."""
+        same = (past for past in self.pasts if past.likeness and not past.changed)
+        return tuple(one for past in same for one in bandwidths_in(past.trials, past.job_id))
 
     @property
     def trained(self) -> list[StoredModel]:
@@ -159,7 +162,8 @@ def _past(record: JobRecord, other: JobRecord, trials: Trials) -> Past:
     begun = of_search(trials, 0)  # a new job begins as that one did
     same = same_program(record, other)
     similar = not same and similar_program(record, other)
-    return Past(other.id, begun, model, likeness(record, other) if same else "", similar)
+    words, changed = (likeness(record, other), has_changed(record, other)) if same else ("", False)
+    return Past(other.id, begun, model, words, similar, changed)
 
 
 def _say_once(context: JobContext, earlier: Earlier, message: str, job_id: str) -> None:

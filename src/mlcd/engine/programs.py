@@ -37,9 +37,14 @@ def similar_program(one: JobRecord, other: JobRecord) -> bool:
 
 def likeness(one: JobRecord, other: JobRecord) -> str:
     """In which way the programs are the same."""
-    if one.job.workdir and one.code != other.code:
+    if has_changed(one, other):
         return "the same program, with files that have changed since"
     return "the same program"
+
+
+def has_changed(one: JobRecord, other: JobRecord) -> bool:
+    """Whether the files of the same program are others now."""
+    return bool(one.job.workdir) and one.code != other.code
 
 
 def fingerprint(record: JobRecord) -> str:

@@ -26,11 +26,13 @@ class KnownBandwidth:
 
 def measured_mbps(deployment: Deployment, measurement: Measurement) -> float:
     """What the programs of a worker received; 0: nobody knows, or there is nobody to exchange with."""
+    nodes = measurement.usage.nodes
     if deployment.nodes < 2:
         return 0.0
-    workers = [node.network_mbps for node in measurement.usage.nodes[: deployment.workers]]
-    known = [mbps for mbps in workers if mbps is not None]
-    return sum(known) / len(known) if known else measurement.usage.network_mbps
+    if not nodes:  # known of all together only
+        return measurement.usage.network_mbps
+    known = [node.network_mbps for node in nodes[: deployment.workers] if node.network_mbps is not None]
+    return sum(known) / len(known) if known else 0.0
 
 
 def computed_mbps(deployment: Deployment, measurement: Measurement, parameters: float, batch_size: int) -> float:

@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from mlcd import registry
-from mlcd.core.job import Job, Servers, Topology
+from mlcd.core.job import Job, Resources, Servers, Topology
 from mlcd.errors import InvalidJobError, did_you_mean
 from mlcd.search.base import Searcher
 
@@ -38,17 +38,44 @@ def searcher_for(job: Job) -> Searcher:
     return open_strategy(job.search.strategy, job.search.options)
 
 
-def with_open_servers(job: Job) -> Job:
-    """The job as it is searched: a strategy that chooses parameter servers may take any, where the job does not say which.
+def as_searched(job: Job) -> Job:
+    """The job with what its strategy says of machines, so that moves while it trains keep to that, too."""
+    searcher = searcher_for(job)
+    return _with_hourly_cap(_with_open_servers(job, searcher), searcher)
+
+
+def _with_open_servers(job: Job, searcher: Searcher) -> Job:
+    """A strategy that chooses parameter servers may take any, where the job does not say which.
 
     A job that was stored without `servers` has them of the workers' type.
     """
-    searcher = searcher_for(job)
     leaves_open = job.topology is Topology.PS and job.servers is None
     if not leaves_open or not getattr(searcher, "chooses_servers", False):
         return job
     named = getattr(searcher, "parameter_server", "")
     return replace(job, servers=Servers((named,) if named else ()))
+
+
+def _with_hourly_cap(job: Job, searcher: Searcher) -> Job:
+    """What all nodes may cost by a strategy's option `usd_per_hour` holds for the job as its own cap does."""
+    most: float | None = getattr(searcher, "usd_per_hour", None)
+    if most is None:
+        return job
+    resources = job.resources or (Resources(),)
+    caps = (most if each.max_usd_per_hour is None else min(most, each.max_usd_per_hour) for each in resources)
+    return replace(
+        job, resources=tuple(replace(each, max_usd_per_hour=cap) for each, cap in zip(resources, caps, strict=True))
+    )
+
+
+def in_words_of(job: Job, error: InvalidJobError) -> InvalidJobError:
+    """What is wrong with the job as it is searched, said of what it says itself."""
+    own = [each.max_usd_per_hour for each in job.resources if each.max_usd_per_hour is not None]
+    if own or error.key != "resources.max_hourly_cost":
+        return error
+    return InvalidJobError(
+        error.message.replace("max_hourly_cost", "usd_per_hour"), error.hint, "search.options.usd_per_hour"
+    )
 
 
 def open_strategy(name: str, options: Mapping[str, Any]) -> Searcher:

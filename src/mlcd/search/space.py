@@ -21,12 +21,12 @@ from mlcd.search.servers import (
 def make_space(job: Job, offers: Iterable[Offer]) -> tuple[Deployment, ...]:
     """All deployments that the job allows, in the order of the offers; raises when there are none."""
     offered = tuple(offers)
-    allowed, most_usd = _allowed_offers(job, offered), _most_usd_per_hour(job)
+    allowed, most_usd = _allowed_offers(job, offered)
     had = tuple(each for each in _possible(job, allowed, offered) if each.too_large is None)
-    space = _cheapest_of_each_key(each for each in had if each.usd_per_hour <= most_usd)
+    space = _cheapest_of_each_key(each for each in had if each.usd_per_hour <= most_usd[id(each.offer)])
     if not space:
         refuse_too_few_nodes(job, max(offer.max_nodes for offer in allowed) + most_servers(job))
-        refuse_too_expensive(had, most_usd)
+        refuse_too_expensive(had, max(most_usd.values()))
         raise _nothing_left_by_size(job, allowed)
     return space
 
@@ -44,22 +44,21 @@ def _possible(job: Job, allowed: Iterable[Offer], offered: tuple[Offer, ...]) ->
     )
 
 
-def _most_usd_per_hour(job: Job) -> float:
-    """What all nodes together may cost; where there are alternatives, what the most generous one allows."""
-    caps = [each.max_usd_per_hour for each in job.resources or (Resources(),)]
-    return max(inf if cap is None else cap for cap in caps)
-
-
-def _allowed_offers(job: Job, offered: tuple[Offer, ...]) -> tuple[Offer, ...]:
+def _allowed_offers(job: Job, offered: tuple[Offer, ...]) -> tuple[tuple[Offer, ...], dict[int, float]]:
+    """The offers, and what a cluster of each may cost in all: as much as any of the alternatives that it meets allows."""
     if not offered:
         raise InvalidJobError(
             f"The cloud '{job.cloud}' offers no machines.", "Run `mlcd offers` to see what is for sale."
         )
-    lists = [_sift(job, resources, offered) for resources in job.resources or (Resources(),)]
-    admitted = {id(offer) for sifted in lists if isinstance(sifted, tuple) for offer in sifted}
-    if not admitted:
-        raise _nothing_left_by_resources([sifted for sifted in lists if isinstance(sifted, _Emptied)])
-    return tuple(offer for offer in offered if id(offer) in admitted)
+    lists = [(resources, _sift(job, resources, offered)) for resources in job.resources or (Resources(),)]
+    most_usd: dict[int, float] = {}
+    for resources, sifted in lists:
+        cap = inf if resources.max_usd_per_hour is None else resources.max_usd_per_hour
+        admitted = sifted if isinstance(sifted, tuple) else ()
+        most_usd.update({id(offer): max(cap, most_usd.get(id(offer), cap)) for offer in admitted})
+    if not most_usd:
+        raise _nothing_left_by_resources([sifted for _, sifted in lists if isinstance(sifted, _Emptied)])
+    return tuple(offer for offer in offered if id(offer) in most_usd), most_usd
 
 
 @dataclass(frozen=True)

@@ -43,16 +43,24 @@ class Passes:
     def __init__(self, tracker: Any, samples: float, done: int = 0) -> None:
         self._tracker = tracker
         self._samples = samples  # of one pass
-        self._next = 1 + max([*tracker.getJobIdsForGroup(), *tracker.getActiveJobsIds()], default=-1)
+        self._next = 0
+        self.pass_over()
         self.done = done
         self._told = float(done)  # passes, the one that runs in part
 
-    def look(self, count: bool) -> bool:
-        """Take note of the jobs that have ended, and whether none runs; without counting them, where no fit is under way."""
+    def pass_over(self) -> None:
+        """What Spark has done until now is no pass. It may have forgotten much of that: it keeps the last 1,000 jobs."""
+        known = [*self._tracker.getJobIdsForGroup(), *self._tracker.getActiveJobsIds()]
+        self._next = max(self._next, 1 + max(known, default=-1))
+        while self._tracker.getJobInfo(self._next) is not None:  # of a group of the program's own
+            self._next += 1
+
+    def look(self) -> bool:
+        """Count the jobs that have ended, and say whether none runs."""
         while (job := self._tracker.getJobInfo(self._next)) is not None and job.status != _RUNNING:
             self._next += 1
-            self.done += count and job.status == _SUCCEEDED
-        passes = self.done + (self._part(job) if count and job is not None else 0.0)
+            self.done += job.status == _SUCCEEDED
+        passes = self.done + (self._part(job) if job is not None else 0.0)
         if passes > self._told:
             self._told = passes
             current().counts.set_hooked(self.done, passes * self._samples)
@@ -82,7 +90,7 @@ class _Counter:
             if self._fits == 1:
                 self._find_context()
             if self._fits == 1 and self._passes is not None:
-                self._passes.look(count=False)
+                self._passes.pass_over()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._follow, name="mlcd-spark", daemon=True)
                 self._thread.start()
@@ -92,7 +100,7 @@ class _Counter:
         give_up_at = time.monotonic() + _LATE_SECONDS
         with self._lock:
             try:
-                while self._fits == 1 and self._passes and not self._passes.look(count=True):
+                while self._fits == 1 and self._passes and not self._passes.look():
                     if time.monotonic() > give_up_at:
                         break
                     time.sleep(0.02)
@@ -118,7 +126,7 @@ class _Counter:
                 time.sleep(_LOOK_SECONDS)
                 with self._lock:
                     if self._fits and self._passes is not None:
-                        self._passes.look(count=True)
+                        self._passes.look()
         except (Py4JError, OSError):  # Spark has ended under the program, which has that to say itself
             return
 

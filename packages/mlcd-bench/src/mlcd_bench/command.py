@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 
 _PROTOCOL, _OUTPUT, _PEERS = "Protocol", "Output", "Peers"
+_WITH_PRESET = ("preset", "seeds", "jobs", "out", "html", "json")
 
 Traces = Annotated[
     list[str] | None,
@@ -89,6 +90,7 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Write JSON and nothing e
 
 @app.command(no_args_is_help=True)
 def bench(
+    context: typer.Context,
     traces: Traces = None,
     strategies: Strategies = "auto,heterbo,convbo,cherrypick,random",
     scenarios: Scenarios = "fastest,deadline,budget",
@@ -126,10 +128,12 @@ def bench(
     """
     from mlcd.core.study import ProbeTime
     from mlcd.errors import UserError
+    from mlcd_bench.output import refuse_unwritable
     from mlcd_bench.protocol import Rules
     from mlcd_bench.request import read_request
 
     if preset:
+        _refuse_beside_preset(context)
         from mlcd_bench.console import cores
         from mlcd_bench.presets.command import play_and_show
         from mlcd_bench.presets.every import Play
@@ -142,7 +146,24 @@ def bench(
     rules = Rules(noise, probe_time, carry, start_share)
     names = ",".join(filter(None, (strategies, _peers(peers, peer_names))))
     request = read_request(traces, names, scenarios, hours, slack, seeds, peer_seeds, rules)
+    refuse_unwritable(out, html)
     _finish(request, _run(request, jobs), out, html, json)
+
+
+def _refuse_beside_preset(context: typer.Context) -> None:
+    """A preset brings its own jobs, strategies and limits: raise where something is asked for that would not be heard."""
+    from mlcd.errors import UserError
+
+    given = [name for name in context.params if name not in _WITH_PRESET and _is_given(context, name)]
+    unheard = ["the traces" if name == "traces" else f"--{name.replace('_', '-')}" for name in given]
+    if unheard:
+        hint = f"Leave out {', '.join(unheard)}, or --preset."
+        raise UserError("A preset has its own jobs, strategies and limits.", hint)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _peers(wanted: bool, names: str) -> str:

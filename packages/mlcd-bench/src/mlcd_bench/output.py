@@ -45,6 +45,15 @@ def results_data(results: Results, rows: Iterable[Row]) -> dict[str, Any]:
     }
 
 
+def refuse_unwritable(*files: Path | None) -> None:
+    """Raise before anything is played where a result could not be written at its end."""
+    for file in filter(None, files):
+        if file.is_dir():
+            raise UserError(f"{file} cannot be written: it is a folder.", "Name a file in it.")
+        if not file.parent.is_dir():
+            raise UserError(f"{file} cannot be written: there is no folder {file.parent}.")
+
+
 def write_file(path: Path, text: str) -> None:
     """Write a result, with an error that a user can act on."""
     try:

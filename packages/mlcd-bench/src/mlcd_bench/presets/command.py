@@ -9,9 +9,9 @@ from pathlib import Path
 import typer
 
 from mlcd_bench.console import Bar, print_json, print_out
-from mlcd_bench.output import write_file, write_json
-from mlcd_bench.presets.every import ALL, LIBRARY, NotPlayed, Outcome, Play, make_folders, play_all, play_one
-from mlcd_bench.presets.preset import all_presets, find_preset
+from mlcd_bench.output import refuse_unwritable, write_file, write_json
+from mlcd_bench.presets.every import LIBRARY, NotPlayed, Outcome, Play, make_folders, play_all, play_one
+from mlcd_bench.presets.preset import ALL, all_presets, find_preset
 from mlcd_bench.presets.runner import preset_tables, run_preset
 from mlcd_bench.presets.summary import conclusion, line, summary_data, summary_table
 
@@ -26,6 +26,7 @@ def play_and_show(name: str, play: Play, jobs: int, json: bool) -> None:
 
 def _play_and_show_one(name: str, play: Play, jobs: int, json: bool) -> None:
     preset = find_preset(name)
+    refuse_unwritable(play.out, play.html)
     with Bar("episodes") as bar:
         findings = run_preset(preset, play.seeds, jobs, bar.report)
     if play.out is not None:

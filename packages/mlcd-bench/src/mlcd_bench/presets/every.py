@@ -23,7 +23,6 @@ from mlcd_bench.presets.preset import find_preset
 from mlcd_bench.presets.runner import Finding, Findings, run_preset
 from mlcd_bench.runner import end_with_parent, one_thread_each
 
-ALL = "all"
 LIBRARY = "plotly.min.js"  # once beside the pages; in each of them it would be 5 MB
 
 

@@ -11,6 +11,8 @@ from mlcd_bench.claims import Claim
 from mlcd_bench.protocol import Problem, Rules, Scenario, set_problem
 from mlcd_bench.workflows import Stage
 
+ALL = "all"  # instead of a name: every one
+
 
 @dataclass(frozen=True)
 class Contest:
@@ -71,7 +73,7 @@ def find_preset(name: str) -> Preset:
     """The figure of that name."""
     known = all_presets()
     if name not in known:
-        raise UserError(f"No preset is called '{name}'.", did_you_mean(name, known))
+        raise UserError(f"No preset is called '{name}'.", did_you_mean(name, [*known, ALL]))
     return known[name]()
 
 
