@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from mlcd.errors import MissingExtraError, NotFoundError, did_you_mean
+from mlcd.errors import MissingExtraError, MlcdError, NotFoundError, did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -77,7 +77,9 @@ def cloud_name(name: str) -> str:
 def _imported(group: str, point: EntryPoint) -> Any:
     try:
         return point.load()
-    except (ImportError, AttributeError) as error:  # AttributeError: the module has no such name
+    except MlcdError:  # it says by itself what to do
+        raise
+    except Exception as error:  # whatever a plug-in does when it is imported, it must not take the others with it
         raise MissingExtraError(
             f"The {KINDS.get(group, group)} '{point.name}' cannot be imported: {error}.",
             f"Install the package {point.dist.name if point.dist else point.module} again, or remove it.",

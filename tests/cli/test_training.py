@@ -65,6 +65,22 @@ def test_overrides_carry_the_job_file_s_own_keys(mlcd: Command) -> None:
     }
 
 
+@pytest.mark.parametrize("source", ["builtin:digits", "s3://bucket/numbers", "/far/numbers"])
+def test_data_is_mounted_at_data(mlcd: Command, source: str) -> None:
+    client = FakeClient()
+    mlcd("plan", "job.yaml", "--data", source, client=client)
+    assert client.asked("load")["overrides"] == {"file_mounts.data": source}
+
+
+def test_data_by_a_path_is_seen_from_where_the_command_is_given(
+    mlcd: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    client = FakeClient()
+    mlcd("plan", "jobs/job.yaml", "--data", "numbers", client=client)
+    assert client.asked("load")["overrides"] == {"file_mounts.data": str(tmp_path / "numbers")}
+
+
 def test_a_trace_means_the_replayed_cloud(mlcd: Command, tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("")

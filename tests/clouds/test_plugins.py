@@ -107,18 +107,22 @@ def test_a_cloud_goes_by_its_other_names_too() -> None:
 def test_a_plug_in_that_cannot_be_imported_is_named_and_spoils_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "of_a_newer_python.py").write_text("type plugin\n")
+    (tmp_path / "wants_a_server.py").write_text("raise RuntimeError('no server')\n")
+    monkeypatch.syspath_prepend(tmp_path)
     broken = {
         "shed": EntryPoint("shed", "no_such_module:plugin", "mlcd.clouds"),
         "barn": EntryPoint("barn", "mlcd.registry:no_such_name", "mlcd.clouds"),
+        "mill": EntryPoint("mill", "of_a_newer_python:plugin", "mlcd.clouds"),
+        "well": EntryPoint("well", "wants_a_server:plugin", "mlcd.clouds"),
     }
     points = {**registry._points("clouds"), **broken}
     monkeypatch.setattr(registry, "_points", lambda group: points)
-    for name, module in (("shed", "no_such_module"), ("barn", "mlcd.registry")):
+    for name, point in broken.items():
         with pytest.raises(MissingExtraError) as caught:
             check_cloud(Settings(home=tmp_path), name)
         assert caught.value.message.startswith(f"The cloud '{name}' cannot be imported: ")
-        assert module in caught.value.message
-        assert caught.value.hint == f"Install the package {module} again, or remove it."
+        assert caught.value.hint == f"Install the package {point.module} again, or remove it."
     assert registry.cloud_name("aws") == "ec2"
     assert registry.loadable("clouds").keys() == registry._points("clouds").keys() - {*broken, registry.TOGETHER}
     assert {"ec2", "local"} <= cloud_sections().keys()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mlcd.core.task import EndCause, Refusal, TaskState, TaskStatus, beside, main_task
+from mlcd.core.task import Charge, EndCause, Refusal, TaskState, TaskStatus, beside, main_task
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,9 @@ def test_a_refusal_that_is_added_later_is_the_cause() -> None:
 def test_what_runs_beside_a_task_names_it() -> None:
     assert main_task(beside("job-t1", "store-1")) == "job-t1"
     assert main_task("job-t1") == "job-t1"
+
+
+def test_a_task_on_machines_that_an_earlier_one_has_paid_for_costs_nothing_and_never_less() -> None:
+    ahead = Charge("paid while kept ready", -45.0, -0.045)
+    so_far = [TaskStatus(TaskState.RUNNING, charges=(Charge("1 × c5", 1.0, usd), ahead)).usd for usd in (0.005, 0.06)]
+    assert so_far == [0.0, pytest.approx(0.015)]

@@ -68,6 +68,14 @@ def test_what_was_left_half_written_is_no_data_set(tmp_path: Path) -> None:
     assert (written(data_set("python-library"), tmp_path) / "validation.txt").is_file()
 
 
+def test_a_file_that_was_deleted_is_written_again(tmp_path: Path) -> None:
+    place = written(data_set("python-library"), tmp_path)
+    (place / "train.txt").unlink()
+    assert written(data_set("python-library"), tmp_path) == place
+    assert (place / "train.txt").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["python-library"]
+
+
 def test_several_jobs_may_want_the_same_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         places = set(pool.map(lambda _: written(data_set("python-library"), tmp_path), range(4)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mlcd.core.machines import Deployment, InstanceType, Offer
@@ -25,6 +27,12 @@ def test_spot_machines_are_taken_back_all_at_once_as_often_as_their_offer_says()
     one, eight = (expected_losses(deployment(nodes, spot=True, losses_per_hour=0.05)).mean_seconds for nodes in (1, 8))
     assert one == pytest.approx(20 * HOUR, rel=0.02)
     assert eight == pytest.approx(one, rel=0.05)
+
+
+def test_a_server_of_another_type_that_is_taken_back_throws_all_back() -> None:
+    steady = deployment(4)
+    beside = replace(steady, servers=1, server_offer=replace(steady.offer, losses_per_hour=0.05))
+    assert expected_losses(beside).mean_seconds == pytest.approx(20 * HOUR, rel=0.05)
 
 
 def test_functions_all_come_to_their_end_in_each_of_their_lives() -> None:

@@ -160,6 +160,18 @@ def test_bad_wishes_are_named() -> None:
         make_space(replace(OPEN, servers=Servers((), (4,))), CPU)
 
 
+def test_more_nodes_than_there_are_machines_are_not_even_looked_at() -> None:
+    """A job file may come from anyone who may send one."""
+    job = replace(OPEN, nodes=NodeRange(2, 10**12), servers=Servers(("c2",), (1, 10**12)))
+    few = [offer("c1", 0.1, 2, mixes="here"), offer("c2", 0.2, 3, mixes="here")]
+    assert {str(each) for each in make_space(job, few)} == {
+        "1 × c1 + 1 × c2 serving",
+        "2 × c1 + 1 × c2 serving",
+        "2 × c2 (1 serving)",
+        "3 × c2 (1 serving)",
+    }
+
+
 def test_a_job_without_servers_has_them_of_the_workers_type_as_ever() -> None:
     space = make_space(replace(OPEN, servers=None), CPU)
     assert {each.server_offer for each in space} == {None}

@@ -18,9 +18,9 @@ PATIENCE_S = 500.0  # on a busy computer a training gets a small part of a core;
 
 def start(program: str, folder: Path, python: str = sys.executable, **variables: object) -> subprocess.Popen[str]:
     """Start a program inside mlcd; its progress and checkpoints go to sub-folders of the folder."""
-    bundle = write_bundle(folder / "bundle")
-    file = folder / "program.py"
-    file.write_text(textwrap.dedent(program))
+    bundle, file = _bundle(folder / "bundle"), folder / "program.py"
+    if not file.exists() or file.read_text() != textwrap.dedent(program):
+        file.write_text(textwrap.dedent(program))
     env = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("MLCD_", "PYTHONPATH"))},
         **bundle,
@@ -39,6 +39,11 @@ def start(program: str, folder: Path, python: str = sys.executable, **variables:
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
+
+
+def _bundle(folder: Path) -> dict[str, str]:
+    """Its environment. It is written once: another rank may be reading it."""
+    return {"PYTHONPATH": str(folder)} if (folder / "sitecustomize.py").exists() else write_bundle(folder)
 
 
 def finish(process: subprocess.Popen[str], seconds: float = PATIENCE_S) -> str:

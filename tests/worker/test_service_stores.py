@@ -43,6 +43,16 @@ for step in mlcd.steps([batch] for batch in range(100_000)):
     time.sleep(0.01)
 print("ended after", step[0])
 """
+SAVES = """
+import mlcd
+saved = []
+for step in mlcd.steps([number] for number in range(300)):
+    exchange(step[0])
+    time.sleep(0.005)
+    if mlcd.checkpoint_due():
+        saved.append(step[0])
+print("saved after", *saved)
+"""
 
 
 def test_a_store_counts_and_sets_once() -> None:
@@ -58,10 +68,7 @@ def test_a_store_counts_and_sets_once() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("framework", "program"), [("jax", JAX), ("tensorflow", TENSORFLOW)])
 def test_ranks_that_train_in_step_end_after_the_same_one(tmp_path: Path, framework: str, program: str) -> None:
-    if importlib.util.find_spec(framework) is None:
-        pytest.skip(f"{framework} is not installed")
-    addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
-    ranks = [start_rank(program + LOOP, tmp_path, rank, addresses) for rank in range(2)]
+    ranks = start_ranks(program + LOOP, tmp_path, framework)
     progress = tmp_path / "progress"
     wait_for(lambda: (progress / "rank-0.jsonl").exists() and lines(progress)[-1]["steps"] > 5)
     ranks[0].send_signal(signal.SIGTERM)
@@ -69,7 +76,23 @@ def test_ranks_that_train_in_step_end_after_the_same_one(tmp_path: Path, framewo
     assert ended[0] == ended[1]
 
 
-def start_rank(program: str, folder: Path, rank: int, addresses: list[str]) -> subprocess.Popen[str]:
+@pytest.mark.slow
+@pytest.mark.parametrize(("framework", "program"), [("jax", JAX), ("tensorflow", TENSORFLOW)])
+def test_ranks_that_train_in_step_save_after_the_same_ones(tmp_path: Path, framework: str, program: str) -> None:
+    ranks = start_ranks(program + SAVES, tmp_path, framework, MLCD_SAVE_SECONDS=0.4)
+    first, second = [finish(rank).split("saved after")[1].split() for rank in ranks]
+    assert first == second
+    assert len(first) >= 2, "in at least 1.5 seconds of training"
+
+
+def start_ranks(program: str, folder: Path, framework: str, **more: object) -> list[subprocess.Popen[str]]:
+    if importlib.util.find_spec(framework) is None:
+        pytest.skip(f"{framework} is not installed")
+    addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    return [start_rank(program, folder, rank, addresses, **more) for rank in range(2)]
+
+
+def start_rank(program: str, folder: Path, rank: int, addresses: list[str], **more: object) -> subprocess.Popen[str]:
     place = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
     return start(
         program,
@@ -79,4 +102,5 @@ def start_rank(program: str, folder: Path, rank: int, addresses: list[str]) -> s
         JAX_COORDINATOR_ADDRESS=addresses[0],
         TF_CONFIG=json.dumps(place),
         TF_CPP_MIN_LOG_LEVEL=3,
+        **more,
     )

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from mlcd.core.datasets import BUILTIN
 from mlcd.errors import UserError
 
 _CHANGES = "Changes to the job file"
@@ -86,7 +87,14 @@ class JobOptions:
     def overrides(self) -> dict[str, Any]:
         """Keys of the job file with their new values."""
         values = {key: getattr(self, name) for name, key in _JOB_KEYS.items()}
+        if self.data is not None:
+            values[_JOB_KEYS["data"]] = _seen_from_here(self.data)
         return {key: value for key, value in values.items() if value is not None}
+
+
+def _seen_from_here(source: str) -> str:
+    """Data as the command line means it: a path from this folder, and not from that of the job file."""
+    return source if source.startswith(BUILTIN) or "://" in source else str(Path(source).expanduser().absolute())
 
 
 def with_job_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -42,25 +42,31 @@ def with_data_sets(task: Task, folder: Path) -> Task:
 def written(data: DataSet, folder: Path) -> Path:
     """The folder with the data set's files; it gets its name when all of them are there."""
     place = folder / data.name
-    if all((place / name).is_file() for name in data.files):
+    if _is_whole(data, place):
         return place
     folder.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{data.name}-", dir=folder))
     try:
         _write(data, draft)
         draft.chmod(0o755)
-        _name(draft, place)
+        _name(draft, place, data)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return place
 
 
-def _name(draft: Path, place: Path) -> None:
+def _is_whole(data: DataSet, place: Path) -> bool:
+    return all((place / name).is_file() for name in data.files)
+
+
+def _name(draft: Path, place: Path, data: DataSet) -> None:
     try:
         draft.rename(place)
-    except OSError:  # another process was first
-        if not place.is_dir():
-            raise
+    except OSError:
+        if _is_whole(data, place):  # another process was first
+            return
+        for name in data.files:  # somebody has deleted some
+            (draft / name).replace(place / name)
 
 
 def _write(data: DataSet, into: Path) -> None:

@@ -46,7 +46,7 @@ def expected_losses(deployment: Deployment, seen: int = 0, in_seconds: float = 0
     """What is to be expected on a deployment, by the kind of its machines and what the job has seen."""
     offer, nodes = deployment.offer, deployment.nodes
     life = 3600.0 / offer.lifetime_seconds if offer.lifetime_seconds > 0 else 0.0
-    rate = offer.losses_per_hour + NODE_LOSSES_PER_HOUR * nodes + life
+    rate = deployment.losses_per_hour + NODE_LOSSES_PER_HOUR * nodes + life
     return Losses(rate, _because(deployment), seen, in_seconds)
 
 

@@ -43,6 +43,13 @@ class ServerChoices:
             counts = [count for count in self._job.servers.counts if count < nodes]
             yield from ((count, server) for count in counts for server in self._types_beside(offer))
 
+    def most_nodes(self, offer: Offer) -> int:
+        """How many nodes there can be where these train: those of the offer, and servers of another type."""
+        if self._job.servers is None:
+            return offer.max_nodes
+        others = [server.max_nodes for server in self._types_beside(offer) if server is not None]
+        return offer.max_nodes + min(max(others, default=0), most_servers(self._job))
+
     def _types_beside(self, offer: Offer) -> list[Offer | None]:
         """The types that may serve beside this one; where a cloud rents no other type beside it, its own."""
         if not offer.mixes:

@@ -37,7 +37,7 @@ def _possible(job: Job, allowed: Iterable[Offer], offered: tuple[Offer, ...]) ->
     return (
         Deployment(offer, nodes, batch_size, servers=servers, server_offer=server)
         for offer in allowed
-        for nodes in range(job.nodes.fewest, min(job.nodes.most, offer.max_nodes + most_servers(job)) + 1)
+        for nodes in range(job.nodes.fewest, min(job.nodes.most, choices.most_nodes(offer)) + 1)
         for servers, server in choices.beside(offer, nodes)
         for batch_size in job.batch_sizes.choices or (None,)
         if batch_size is None or batch_size >= nodes - servers  # a worker without a sample has nothing to do

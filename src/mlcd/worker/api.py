@@ -54,7 +54,8 @@ def stopping() -> bool:
 def checkpoint_due() -> bool:
     """Whether it is time to save: as often as pays by what a save takes and how often machines are lost.
 
-    Ask after each step of the optimizer. All ranks of a process group of torch get the same answer; otherwise the first rank alone is told.
+    Ask after each step of the optimizer. Ranks that share a process group of torch, or TensorFlow's or JAX's service, are told after the
+    same step; otherwise the first rank alone is told.
     """
     session = current()
     return session.active and session.save_point.due()

@@ -74,6 +74,26 @@ def test_where_servers_cannot_be_had_the_workers_are_told_and_found_again(ec2: E
     assert len(ec2.instances()) == 3
 
 
+@pytest.mark.slow
+def test_workers_are_not_rented_again_where_the_servers_are(
+    ec2: EmulatedEc2, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a kill AWS may not show yet what it has rented out: the same call in the same zone gives the same machines."""
+    cloud = open_cloud(ec2_settings(tmp_path, types="c5.large, c5.xlarge"), {})
+    plain, large = sorted((offer for offer in cloud.offers() if not offer.spot), key=lambda offer: offer.name)
+    deployment = Deployment(large, 2, servers=1, server_offer=plain)
+    machines = machines_of(tmp_path, "j-t1")
+    ec2.fault("no-capacity", f"{TYPE}/us-east-1a")
+    try:
+        rented = machines.acquire("j-t1", "j", deployment, [])
+    finally:
+        ec2.fault("no-capacity", f"{TYPE}/us-east-1a", "off")
+    assert [machine.zone == "us-east-1a" for machine in rented] == [True, False]
+    monkeypatch.setattr(machines, "find", lambda task_id: [])
+    again = machines.acquire("j-t1", "j", deployment, [])
+    assert [machine.id for machine in again] == [machine.id for machine in rented]
+
+
 def test_the_zone_of_the_machines_at_hand_is_asked_first(ec2: EmulatedEc2, tmp_path: Path) -> None:
     deployment = pair(tmp_path)
     ec2.fault("no-capacity", "us-east-1a")

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from emulated import wait_for
 from loopback_machines import OFFER, Door, LoopbackCloud, power_off
 from mlcd.clouds.checkpoints import newest_complete, samples_of
 from mlcd.clouds.remote.agent.environment import _path
@@ -28,6 +30,8 @@ from mlcd.core.task import EndCause, Handle, Refusal, Task, TaskFolder, TaskKind
 from mlcd.worker.checkpoints import complete_checkpoints
 
 pytestmark = pytest.mark.slow
+
+PATIENCE_SECONDS = 300.0  # on a busy computer; a test as a whole has 600 s
 
 
 class Rented:
@@ -48,7 +52,7 @@ class Rented:
     def wait(
         self, handle: Handle, condition: Callable[[TaskStatus], bool] = lambda status: status.state.ended
     ) -> TaskStatus:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition(status := self.cloud.status(handle)):
             assert not status.state.ended, f"it ended before what was awaited: {status}"
             assert time.monotonic() < deadline, f"did not come in time: {status}"
@@ -90,6 +94,11 @@ def runners(home: Path) -> list[psutil.Process]:
         if "mlcd.clouds.tasks.runner" in line and any(str(home) in part for part in line):
             found.append(process)
     return found
+
+
+def agents(home: Path) -> list[psutil.Process]:
+    """Those that look after a node of this home's tasks."""
+    return [process for process in psutil.process_iter(["cmdline"]) if _is_agent(process, home)]
 
 
 def kill_runners(home: Path) -> None:
@@ -233,14 +242,14 @@ def test_a_machine_that_is_gone_is_noticed(rented: Rented) -> None:
 def test_a_machine_that_stands_still_is_lost(rented: Rented) -> None:
     handle = rented.launch(rented.task("sleep 1000"), nodes=1)
     rented.running(handle)
-    agents = [p for p in psutil.process_iter(["cmdline"]) if _is_agent(p, rented.home)]
-    for agent in agents:
+    stopped = agents(rented.home)
+    for agent in stopped:
         os.kill(agent.pid, signal.SIGSTOP)
     try:
         status = rented.wait(handle)
         assert (status.state, status.reason) == (TaskState.LOST, "node 0 does not answer")
     finally:
-        for agent in agents:
+        for agent in stopped:
             agent.kill()
 
 
@@ -251,14 +260,26 @@ def test_a_machine_whose_processes_are_all_told_to_end_is_taken_however_its_prog
     task = rented.task(f"trap 'echo saved; exit {code}' TERM; echo working; while true; do sleep 0.05; done")
     handle = rented.launch(task)
     rented.wait(handle, lambda status: "working" in status.log_tail)
-    for process in psutil.process_iter(["cmdline"]):
-        if _is_agent(process, rented.home):
-            told = [process, *process.children(recursive=True)]
-            for each in told:
-                each.terminate()
+    (agent,) = agents(rented.home)
+    for each in [agent, *agent.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):  # the program's sleeps come and go
+            each.terminate()
     status = rented.wait(handle)
     assert (status.state, status.cause) == (TaskState.LOST, EndCause.SPOT_NOTICE), status
     assert "saved" in rented.text(task)
+
+
+def test_an_agent_whose_program_is_over_ends_when_its_machine_is_told_to_go(rented: Rented, tmp_path: Path) -> None:
+    """A machine that is shut down would wait for it, and be paid."""
+    handle = rented.launch(rented.task(f"until [ -e {tmp_path}/over ]; do sleep 0.1; done"))
+    rented.running(handle)
+    kill_runners(rented.home)  # nobody else looks after the machine
+    (agent,) = agents(rented.home)
+    (tmp_path / "over").touch()
+    (state,) = tmp_path.glob("bases/**/state.json")
+    wait_for(lambda: '"ended"' in state.read_text(), "the agent to tell that the program is over")
+    agent.terminate()
+    agent.wait(30)
 
 
 def test_a_program_that_fails_because_another_nodes_agent_died_is_not_blamed(rented: Rented, tmp_path: Path) -> None:
@@ -370,15 +391,17 @@ def test_a_machine_that_is_taken_over_has_its_lease_renewed_before_others_are_re
     tmp_path: Path, door: Door
 ) -> None:
     gate = tmp_path / "gate"
-    rented = Rented(tmp_path, door, keep_seconds=60.0, rent_gate=str(gate))
+    rented = Rented(tmp_path, door, keep_seconds=600.0, lease_seconds=3000.0, rent_gate=str(gate))
     probe = replace(rented.task("true"), kind=TaskKind.PROBE)
     rented.wait(rented.launch(probe))
     kept = lease_of(rented, "m-1")
     gate.touch()
     handle = rented.launch(rented.task("true", number=2), nodes=2)
-    wait_until(lambda: lease_of(rented, "m-1") > kept + 60.0, "the lease of the machine that was kept")
+    wait_until(lambda: lease_of(rented, "m-1") > kept + 600.0, "the lease of the machine that was kept")
     gate.unlink()
-    assert rented.wait(handle).state is TaskState.SUCCEEDED
+    status = rented.wait(handle)
+    kill_runners(tmp_path)  # that of the probe would watch over the machine for as long as it was to be kept
+    assert status.state is TaskState.SUCCEEDED
     assert [call for call in rented.cloud.calls() if call.startswith("rent")] == ["rent m-1", "rent m-2"]
 
 
@@ -465,7 +488,7 @@ def lease_of(rented: Rented, machine: str) -> float:
 
 
 def wait_until(condition: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not (found := condition()):
         assert time.monotonic() < deadline, f"{what} did not come in time"
         time.sleep(0.05)
@@ -570,7 +593,7 @@ def test_a_program_nobody_hears_of_ends_with_its_lease(tmp_path: Path, door: Doo
     tail = rented.wait(handle, lambda status: "pid" in status.log_tail).log_tail
     kill_runners(rented.home)
     pid = int(tail.split()[1])
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while psutil.pid_exists(pid):
         assert time.monotonic() < deadline, "it went on without a lease"
         time.sleep(0.1)

@@ -28,6 +28,7 @@ ALIVE = ["pending", "running"]
 JOB, TASK, LEASE = "mlcd:job", "mlcd:task", "mlcd:lease"
 LAUNCH = "mlcd:launch"  # tells tasks apart that have the same id on different computers
 KEY = "key"
+_ZONE = "zone"
 # "User initiated (2024-03-01 09:30:00 GMT)".
 _ENDED = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 YOUNG_SECONDS = 120.0  # an instance that AWS does not know may be too new for it
@@ -51,6 +52,11 @@ class _Order:
     def word(self) -> str:
         """What tells the call from that for the workers."""
         return f" {self.offer.instance.name}" if self.group.serves else ""
+
+    @property
+    def zone_note(self) -> str:
+        """Where the zone is noted: those of the workers and of the servers may differ."""
+        return _ZONE + self.word
 
 
 class Ec2Machines:
@@ -138,7 +144,8 @@ class Ec2Machines:
     @property
     def may_have_rented(self) -> bool:
         """Whether RunInstances was called and its answer is not known."""
-        return bool(self._noted("zone"))
+        notes = self._notes.read_notes() if self._notes is not None else {}
+        return any(value for name, value in notes.items() if name.startswith(_ZONE))
 
     def release(self, machines: Sequence[Machine]) -> None:
         """Terminate them; those that are gone are passed over."""
@@ -179,18 +186,18 @@ class Ec2Machines:
             return self._rent_in_zones(order, zone)
         except BusyError:
             if not asked_before:
-                self._note("zone", "")
+                self._note(order.zone_note, "")
                 self._note("rented_at", "")
             raise
 
     def _rent_in_zones(self, order: _Order, zone: str) -> list[Machine]:
         """In the first zone that has room, the wanted one first; one once tried is noted: a kill leads to no other one."""
         request = self._request(order)
-        first = self._noted("zone") or zone
+        first = self._noted(order.zone_note) or zone
         zones = sorted(self._zones(order.offer), key=lambda net: bool(net["AvailabilityZone"] != first))
         refusal = NoCapacityError(f"No zone of {order.offer.region} sells {order.offer.name}.")
         for net in zones:
-            self._note("zone", net["AvailabilityZone"])
+            self._note(order.zone_note, net["AvailabilityZone"])
             try:
                 return self._run(request, order, net)
             except NoCapacityError as error:
@@ -199,7 +206,7 @@ class Ec2Machines:
                     refusal = error
                 if code_of(error) in QUOTA:
                     break  # no zone has more of it
-        self._note("zone", "")
+        self._note(order.zone_note, "")
         raise refusal
 
     def _run(self, request: dict[str, Any], order: _Order, net: dict[str, Any]) -> list[Machine]:

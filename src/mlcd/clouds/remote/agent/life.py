@@ -150,8 +150,8 @@ class Agent:
         time.sleep(seconds)
 
     def _watch_lease(self) -> None:
-        """The program is over; the machine may wait for the next one, but not for ever."""
-        while self._root.is_dir() and not self._limits.lease_over():
+        """The program is over; the machine may wait for the next one, but not for ever, and not once it was told to go."""
+        while self._root.is_dir() and not self._limits.lease_over() and not self._limits.told_to_go:
             self._beat()
             time.sleep(BEAT_SECONDS)
         if self._limits.lease_over() and self._spec["power_off"]:
