@@ -61,9 +61,9 @@ class Training:
     def _lacked_memory(self, attempt: Attempt) -> bool:
         """Whether it ran out of memory that had been cut to its batch: then the next attempt gets all that there is."""
         cut = attempt.deployment
-        whole = replace(cut, memory_gib=0.0)
-        if attempt.cause is not EndCause.OUT_OF_MEMORY or cut.node_memory_gib >= whole.node_memory_gib:
+        if attempt.cause is not EndCause.OUT_OF_MEMORY or not cut.is_cut:
             return False
+        whole = replace(cut, memory_gib=0.0)
         message = (
             f"The training needs more than the {cut.node_memory_gib:g} GiB that its probe needed: it goes on with all "
             f"{whole.node_memory_gib:g} GiB of each machine"
