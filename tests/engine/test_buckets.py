@@ -127,6 +127,24 @@ def test_each_node_that_trains_fetches_its_own_part(
     assert len(list((tmp_path / "cache").rglob("*.lock"))) == 6, "five shards and the note, each once"
 
 
+def test_another_nodes_part_that_was_left_on_a_machine_is_removed(
+    bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that waited for its next task may be another node there, or one of more."""
+    divided = replace(task(**{str(tmp_path / "data"): "s3://data-sets/images"}), shard_mounts=(str(tmp_path / "data"),))
+    _, secrets = with_fetches(divided, {})
+    for nodes, left in (("1", ["a.bin", "b.bin"]), ("2", ["b.bin"])):
+        place = {"NODE_RANK": str(int(nodes) - 1), "SKYPILOT_NUM_NODES": nodes, fetch.OWN_MACHINE: "1"}
+        assert fetched(secrets[fetch.VARIABLE], tmp_path / "copy", monkeypatch, **place)[0] == 0
+        assert sorted(path.name for path in (tmp_path / "data").rglob("*.bin")) == left
+
+
+def test_addresses_are_good_for_as_long_as_functions_may_begin(bucket: Any) -> None:
+    """A function that is invoked anew on the third day fetches its data then."""
+    _, secrets = with_fetches(task(data="s3://data-sets/images"), {})
+    assert all("X-Amz-Expires=604800" in one.url for one in fetch.unpack(secrets[fetch.VARIABLE]))
+
+
 def test_two_mounts_are_divided_alike(tmp_path: Path) -> None:
     files = [BucketFile(f"{mount}/{n}", "", 1, "", mount) for mount in ("images", "labels") for n in range(5)]
     for node in range(2):

@@ -47,6 +47,17 @@ def test_a_probe_whose_machine_went_away_is_tried_again_but_not_forever() -> Non
     assert trials_that_count([lost] * 3, fixes=0) == (lost,) * 3
 
 
+def test_a_probe_that_lacked_memory_cut_from_its_machine_is_tried_again_with_all_of_it() -> None:
+    """Else all larger batches would be taken not to fit."""
+    offer = replace(OFFER, instance=replace(OFFER.instance, memory_gib=64.0), usd_per_gib_hour=0.1)
+    whole = Deployment(offer, 1, 256)
+    trials = [failed(FailureKind.OUT_OF_MEMORY, replace(whole, memory_gib=10.0))]
+    assert trials_that_count(trials, fixes=0) == ()
+    assert in_more_passes(job(accumulate=4), trials) == ()
+    trials.append(failed(FailureKind.OUT_OF_MEMORY, whole))
+    assert trials_that_count(trials, fixes=0) == (trials[1],)
+
+
 def test_faults_of_a_program_that_was_fixed_count_no_more() -> None:
     full, crashed = failed(FailureKind.OUT_OF_MEMORY), failed(FailureKind.CRASHED)
     again = failed(FailureKind.CRASHED, fixes=1)

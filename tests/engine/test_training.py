@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import stories
 from mlcd.adapt.base import MoveCause
 from mlcd.core.machines import Deployment
 from mlcd.core.progress import Point, Progress
+from mlcd.core.records import JobRecord
 from mlcd.core.run import AttemptEnd, JobState
 from mlcd.core.study import ProbeTime
 from mlcd.core.task import EndCause, Handle, Task, TaskState, TaskStatus
@@ -53,7 +55,7 @@ class EndingCloud:
         return self._ends[int(handle)]
 
 
-Train = Callable[[EndingCloud], str]
+Train = Callable[..., str]
 
 
 @pytest.fixture
@@ -64,14 +66,22 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def train(store: Store, tmp_path: Path) -> Train:
-    def run(cloud: EndingCloud) -> str:
-        record = stories.record(JobState.TRAINING, confirmed=True)
+    def run(cloud: EndingCloud, cut_to_gib: float = 0.0) -> str:
+        record = with_memory(stories.record(JobState.TRAINING, confirmed=True), cut_to_gib)
         store.add_job(record)
         with controlling(store, record.id) as token:
             context = JobContext(store, cloud, Settings(home=tmp_path), record.id, token or "", {})  # type: ignore[arg-type]  # sells nothing
             return Training(context).run()
 
     return run
+
+
+def with_memory(record: JobRecord, cut_to_gib: float) -> JobRecord:
+    """The same where memory is sold by the GiB, and its deployment has so much; 0: all that there is."""
+    assert record.plan is not None
+    where = record.plan.deployment
+    priced = replace(where.offer, usd_per_gib_hour=0.01) if cut_to_gib else where.offer
+    return replace(record, plan=replace(record.plan, deployment=replace(where, offer=priced, memory_gib=cut_to_gib)))
 
 
 def ended(store: Store) -> list[tuple[AttemptEnd | None, EndCause | None]]:
@@ -125,6 +135,26 @@ def test_a_time_limit_that_was_raised_since_lets_the_training_go_on(store: Store
     train(EndingCloud(TaskStatus(STOPPED, reason="over", cause=EndCause.TIME_LIMIT), DONE))
     assert ended(store)[0] == (AttemptEnd.STOPPED, EndCause.TIME_LIMIT)
     assert ended(store)[1] == (AttemptEnd.FINISHED, EndCause.COMPLETED)
+
+
+def test_a_training_that_needs_more_memory_than_its_probe_gets_all_that_the_machine_has(
+    store: Store, train: Train
+) -> None:
+    full = replace(crashed("out of memory", 137), cause=EndCause.OUT_OF_MEMORY)
+    train(EndingCloud(full, DONE), cut_to_gib=4.0)
+    first, second = (attempt.deployment for attempt in store.attempts("j-7f3a"))
+    assert (first.memory_gib, second.memory_gib) == (4.0, 0.0)
+    assert second.usd_per_hour > first.usd_per_hour
+    assert [event.message for event in store.events("j-7f3a") if event.kind == "decision"] == [
+        "The training needs more than the 4 GiB that its probe needed: it goes on with all 61 GiB of each machine"
+    ]
+
+
+@pytest.mark.parametrize("cut_to_gib", [0.0, 4.0])
+def test_a_training_that_runs_out_of_all_memory_at_the_same_place_is_given_up(train: Train, cut_to_gib: float) -> None:
+    full = replace(crashed("out of memory", 137), cause=EndCause.OUT_OF_MEMORY)
+    with pytest.raises(TaskFailedError, match="failed 2 times"):
+        train(EndingCloud(full, full), cut_to_gib)
 
 
 def test_what_somebody_stopped_stays_stopped(train: Train) -> None:

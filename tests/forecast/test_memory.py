@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlcd.core.machines import Deployment, InstanceType, Offer
 from mlcd.core.progress import Usage
-from mlcd.core.trial import Measurement, Trial
+from mlcd.core.trial import Failure, FailureKind, Measurement, Trial
 from mlcd.forecast.memory import MARGIN, memory_need
 
 OFFER = Offer("test", InstanceType("m", vcpus=4, memory_gib=64.0), 1.0, 8, usd_per_gib_hour=0.1)
@@ -47,3 +47,14 @@ def test_the_price_follows_the_memory_and_the_deployment_stays_the_same() -> Non
     assert cut == at(2, 200)
     assert at(2, 200).usd_per_hour == 2 * (1.0 + 6.4)
     assert cut.usd_per_hour == 2 * (1.0 + 1.0)
+
+
+def test_where_a_cut_was_too_small_the_whole_machine_is_taken() -> None:
+    """Probes of another type saw less: one with more cores may load more of the data at once."""
+    peaks = [seen(1, 100, 4.0), seen(1, 300, 12.0)]
+    cut = memory_need(peaks).cut(at(1, 200))
+    need = memory_need([*peaks, Trial(cut, Failure(FailureKind.OUT_OF_MEMORY, "full"), 60.0, 1.0)])
+    assert need.gib(at(1, 100)) == 4.0 * MARGIN
+    assert [need.cut(at(1, batch)).node_memory_gib for batch in (150, 200, 300)] == [64.0] * 3
+    full = Trial(at(1, 200), Failure(FailureKind.OUT_OF_MEMORY, "full"), 60.0, 1.0)  # with all the memory
+    assert memory_need([*peaks, full]).gib(at(1, 200)) == 8.0 * MARGIN

@@ -218,3 +218,18 @@ def test_the_balanced_aim_takes_the_knee_of_what_was_measured() -> None:
     study = Study(Goal(Aim.BALANCED), space, samples=36_000.0, trials=trials)
     plan = make_plan(study, Stop(space[-1], "enough"))
     assert plan.deployment.nodes in (4, 8)
+
+
+def test_the_balanced_aim_leaves_a_choice_that_was_not_tried_as_it_is() -> None:
+    """Scavenger's models and Scala-Opt's bandwidths choose among all deployments, and not among the few that were measured."""
+    offer = Offer("local", InstanceType("m"), usd_per_hour=1.0, max_nodes=64)
+    trials = tuple(
+        Trial(Deployment(offer, nodes), Measurement(speed, speed, speed), seconds=1.0, usd=0.0)
+        for nodes, speed in {1: 10.0, 2: 19.0, 4: 36.0, 32: 68.0}.items()
+    )
+    best = Deployment(offer, 8)
+    space = (*(trial.deployment for trial in trials), best)
+    study = Study(Goal(Aim.BALANCED), space, samples=36_000.0, trials=trials)
+    plan = make_plan(study, Stop(best, "the models say so"), (Belief(best, 65.0, 60.0, 70.0),))
+    assert plan.deployment == best
+    assert "it was not tried" in plan.reason

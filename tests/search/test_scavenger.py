@@ -27,6 +27,7 @@ from mlcd.search.options import open_strategy
 from mlcd.search.outlook import outlook_of
 from mlcd.search.scavenger import SETTLING_PROBES, Scavenger
 from mlcd.search.space_models import SpaceModels, place, space_models
+from mlcd.search.stored_models import why_none
 from mlcd.testing.searcher_contract import SearcherContract, play
 from scavenger_worlds import OFFERS, SPACE, earlier_job, study, trial, truth, value, with_moving_noise
 
@@ -170,6 +171,29 @@ def test_mode_none_does_not_trust_models_that_foretell_their_own_profiles_badly(
     searched = play(Scavenger(mode="none"), replace(study(), other_jobs=(replace(past, trials=tuple(wild)),)), truth)
     assert searched.study.trials
     assert "more than 20%" in searched.stop.reason
+
+
+def test_a_deployment_that_was_probed_again_is_one_profile_and_foretells_itself_for_nobody() -> None:
+    """A search stays at its first deployment while the gradient noise moves: those three probes say nothing of others."""
+    past = earlier_job()
+    again = replace(past, trials=(past.trials[0],) * 3)
+    searched = play(Scavenger(mode="none"), replace(study(), other_jobs=(again,)), truth)
+    assert searched.study.trials
+    assert "no earlier job of this program left 3 profiles" in searched.stop.reason
+    wild = [trial(each.deployment, 4.0 if number % 3 == 0 else 1.0) for number, each in enumerate(past.trials)]
+    often = replace(past, trials=tuple(one for one in wild for _ in range(3)))
+    once = replace(past, trials=tuple(wild))
+    told = [why_none(replace(study(), other_jobs=(job,)), 0.2) for job in (often, once)]
+    assert told[0] == told[1]
+
+
+def test_good_models_by_which_nothing_keeps_the_limits_are_told_as_such() -> None:
+    """The earlier job took ten times as long: this one is probed, and keeps its deadline."""
+    job = replace(study(deadline_seconds=8 * 3600.0), other_jobs=(earlier_job(factor=10.0),))
+    stop = play(Scavenger(mode="none"), job, truth).stop
+    assert stop.choice is not None
+    assert "but nothing was expected to keep the limits by them" in stop.reason
+    assert "more than 20%" not in stop.reason
 
 
 def test_a_stored_model_does_not_break_a_deadline_that_nothing_keeps() -> None:

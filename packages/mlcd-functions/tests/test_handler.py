@@ -60,3 +60,20 @@ def test_orders_that_are_away_for_a_moment_end_nothing(
 def test_a_function_that_comes_too_late_for_its_orders_starts_nothing(objects: CountedObjects, tmp_path: Path) -> None:
     assert worker(objects, tmp_path).run()["exit_code"] is None
     assert not (tmp_path / "started").exists()
+
+
+def test_a_warm_function_of_another_rank_sets_up_anew_and_of_the_same_does_not(
+    objects: CountedObjects, tmp_path: Path
+) -> None:
+    """Lambda may give any idle environment of the task to any rank, and each rank has its own part of the data."""
+    objects.put(INSTRUCTIONS, to_bytes(Instructions(generation=1, members={"0": "i1", "1": "i2"})))
+    for rank, name in ((0, "i1"), (1, "i2"), (1, "i2")):
+        setup = f"touch part-$RANK; echo $RANK >> {tmp_path}/setups"
+        event = Event(
+            objects.url, "t", rank, name, f"ls > {tmp_path}/seen-$RANK", setup=setup, envs={"RANK": str(rank)}
+        )
+        space = Workspace(tmp_path / "space", event)
+        space.root.mkdir(exist_ok=True)
+        assert Worker(event, objects, space, time.time(), time.time() + 60.0).run()["exit_code"] == 0
+    assert [(tmp_path / f"seen-{rank}").read_text().split() for rank in (0, 1)] == [["part-0"], ["part-1"]]
+    assert (tmp_path / "setups").read_text().split() == ["0", "1"]

@@ -134,6 +134,11 @@ class Deployment:
         return self.memory_gib or self.offer.instance.memory_gib
 
     @property
+    def is_cut(self) -> bool:
+        """Whether these nodes have less memory than their machines."""
+        return self.node_memory_gib < self.offer.instance.memory_gib
+
+    @property
     def spared_usd_per_hour(self) -> float:
         """What such a node costs less than one with all the memory that there is."""
         return self.offer.usd_per_gib_hour * (self.offer.instance.memory_gib - self.node_memory_gib)

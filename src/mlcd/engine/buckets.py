@@ -3,7 +3,7 @@
     file_mounts: {data: s3://bucket/images}      before `setup`, on each node: python3 -m mlcd.worker.fetch
 
 So data goes the shortest way, from the store to the machine, and a machine needs neither credentials nor a package for it:
-it is given addresses that are good for some hours, as a secret.
+it is given addresses that are good for some days, as a secret.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mlcd.worker.fetch import BucketFile
 from mlcd.worker.names import is_inner
 
 S3 = "s3://"
-GOOD_SECONDS = 6 * 3600
+GOOD_SECONDS = 7 * 24 * 3600  # the most that S3 allows: functions begin, and fetch, as long as the training lasts
 MOST_BYTES = 96 << 10  # of an environment variable; systems take 128 KiB
 
 

@@ -36,8 +36,8 @@ LOSSES_BEFORE_GIVING_UP = 3  # a machine that went away is no fault of its deplo
 def trials_that_count(trials: Sequence[Trial], fixes: int) -> tuple[Trial, ...]:
     """The trials that say something of their deployment.
 
-    Machines that went away say nothing, unless they do it again and again; nor does a checkpoint that could not be loaded,
-    nor faults of the program or of the cloud's settings that were made before the last of so many fixes.
+    Machines that went away say nothing, unless they do it again and again; nor does a lack of memory that was cut to the
+    batch, nor a checkpoint that could not be loaded, nor faults of the program or of the cloud's settings that were made before the last of so many fixes.
     """
     losses = Counter(trial.deployment for trial in trials if _reason(trial) is FailureKind.LOST)
     pardoned = {deployment for deployment, count in losses.items() if count < LOSSES_BEFORE_GIVING_UP}
@@ -45,6 +45,7 @@ def trials_that_count(trials: Sequence[Trial], fixes: int) -> tuple[Trial, ...]:
         trial
         for trial in trials
         if _reason(trial) is not FailureKind.NOT_LOADED
+        and not (_reason(trial) is FailureKind.OUT_OF_MEMORY and trial.deployment.is_cut)
         and not (_reason(trial) is FailureKind.LOST and trial.deployment in pardoned)
         and not (_reason(trial) in FORGIVABLE and trial.fixes < fixes)
     )

@@ -69,7 +69,8 @@ def cut_to_measure(space: tuple[Deployment, ...], trials: Sequence[Trial]) -> tu
 
 def in_more_passes(job: Job, trials: Sequence[Trial]) -> tuple[Deployment, ...]:
     """What ran out of memory, with its batch taken in twice as many passes, as far as the job allows it."""
-    full = [t.deployment for t in trials if t.failure and t.failure.reason is FailureKind.OUT_OF_MEMORY]
+    out_of_memory = (t.deployment for t in trials if t.failure and t.failure.reason is FailureKind.OUT_OF_MEMORY)
+    full = [deployment for deployment in out_of_memory if not deployment.is_cut]
     return tuple(
         replace(deployment, accumulation=2 * deployment.accumulation)
         for deployment in dict.fromkeys(full)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mlcd.adapt.base import Move
 from mlcd.adapt.limits import Halt
 from mlcd.core.records import JobRecord, TaskRecord
@@ -49,10 +51,26 @@ class Training:
         """Begin an attempt, or take over the one that runs, and see how it ends."""
         runner = AttemptRunner(self.context, record, self._open_task() or self._begin(record))
         attempt = runner.follow()
+        if self._lacked_memory(attempt):
+            return
         if attempt.end is not AttemptEnd.FINISHED:
             self._refuse_too_many(record, attempt, runner.fallback)
         if attempt.end is AttemptEnd.LOST:
             self._reconsider(self.context.load_record(), attempt)
+
+    def _lacked_memory(self, attempt: Attempt) -> bool:
+        """Whether it ran out of memory that had been cut to its batch: then the next attempt gets all that there is."""
+        cut = attempt.deployment
+        if attempt.cause is not EndCause.OUT_OF_MEMORY or not cut.is_cut:
+            return False
+        whole = replace(cut, memory_gib=0.0)
+        message = (
+            f"The training needs more than the {cut.node_memory_gib:g} GiB that its probe needed: it goes on with all "
+            f"{whole.node_memory_gib:g} GiB of each machine"
+        )
+        self.context.add_event("decision", message, deployment=whole.key)
+        self.context.change(moved_to=whole)
+        return True
 
     def _finished(self) -> Attempt | None:
         """The attempt that did the work; what a controller before us finished is not trained again."""

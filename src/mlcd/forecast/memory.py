@@ -1,7 +1,8 @@
 """How much memory a node needs for its share of the batch, as probes saw it (Scavenger, section V.D and figure 12).
 
 Machines that are cut to measure are bought with what the batch needs: between two measured shares the peaks are joined by a
-line, below the smallest its peak counts, and beyond the largest nothing is known.
+line, below the smallest its peak counts, and beyond the largest nothing is known. Nor is it where a machine that was so cut
+had too little: there, and for larger shares, the whole machine is taken.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import pairwise
 from math import ceil, inf
 
 from mlcd.core.machines import Deployment
-from mlcd.core.trial import Trial
+from mlcd.core.trial import FailureKind, Trial
 
 MARGIN = 1.25  # above the peak of a probe: a training of hours meets longer samples and saves checkpoints
 STEP_GIB = 0.25  # that memory is sold by
@@ -47,13 +48,24 @@ class MemoryNeed:
 def memory_need(trials: Iterable[Trial]) -> MemoryNeed:
     """What the trials tell; of a batch size that nobody knows, nothing."""
     seen: dict[bool, list[tuple[float, float]]] = defaultdict(list)
+    wrong: dict[bool, float] = defaultdict(lambda: inf)  # the least share at which a cut machine had too little
     for trial in trials:
-        found = trial.measurement
-        batch = trial.deployment.batch_size or (found.conditions.batch_size if found is not None else 0.0)
-        share = node_share(trial.deployment, batch)
-        if found is not None and share is not None and found.usage.peak_memory_gib > 0:
-            seen[trial.deployment.offer.instance.gpus > 0].append((share, found.usage.peak_memory_gib))
-    return MemoryNeed(_rising(seen[False]), _rising(seen[True]))
+        found, share, gpus = trial.measurement, _share_of(trial), trial.deployment.offer.instance.gpus > 0
+        if share is not None and found is not None and found.usage.peak_memory_gib > 0:
+            seen[gpus].append((share, found.usage.peak_memory_gib))
+        elif share is not None and _lacked_its_cut(trial):
+            wrong[gpus] = min(wrong[gpus], share)
+    return MemoryNeed(*(_rising([one for one in seen[gpus] if one[0] < wrong[gpus]]) for gpus in (False, True)))
+
+
+def _share_of(trial: Trial) -> float | None:
+    found = trial.measurement
+    return node_share(trial.deployment, trial.deployment.batch_size or (found.conditions.batch_size if found else 0.0))
+
+
+def _lacked_its_cut(trial: Trial) -> bool:
+    failure = trial.failure
+    return failure is not None and failure.reason is FailureKind.OUT_OF_MEMORY and trial.deployment.is_cut
 
 
 def node_share(deployment: Deployment, batch: float | None) -> float | None:

@@ -49,8 +49,11 @@ def make_plan(study: Study, stop: Stop, beliefs: tuple[Belief, ...] = ()) -> Pla
 
 
 def _balanced(study: Study, stop: Stop, seen: dict[Deployment, Forecast]) -> Stop:
-    """For the balanced aim the knee of what was measured, where there is enough to have one (Kneedle)."""
-    if study.goal.aim is not Aim.BALANCED or stop.choice is None:
+    """For the balanced aim the knee of what was measured, where there is enough to have one (Kneedle).
+
+    A choice that was not tried comes from models of all deployments, of which the measured ones are a few.
+    """
+    if study.goal.aim is not Aim.BALANCED or stop.choice not in seen:
         return stop
     able = {id(each): d for d, each in seen.items() if study.goal.allows(*_total(study, each))}
     front = pareto_front(each for each in seen.values() if id(each) in able)

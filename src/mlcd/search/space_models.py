@@ -27,7 +27,7 @@ from mlcd.forecast.step_fit import Profile, StepModel, fit_steps
 from mlcd.forecast.training_forecast import speed_error
 from mlcd.forecast.training_model import StepTimes, TrainingModel
 from mlcd.forecast.universal import Probe, universal_model
-from mlcd.search.trials import measured_trials
+from mlcd.search.trials import averaged, measured_trials
 
 LEVEL_SPREAD = 0.3  # of the logarithm: how far the same or a similar program's steps may be off before any was seen
 HIDDEN_BATCH = 1  # stands for a batch size that the program keeps to itself
@@ -79,7 +79,7 @@ def space_models(study: Study, least_profiles: int = 1, more_spread: float = 0.0
     """The models of all families of which so many profiles are known, and of those that other jobs tell of."""
     places = families_of(study.space)
     own = profiles_by_family(measured_trials(study))
-    before = [_at_level(places, own, profiles_by_family(trials)) for trials in study.earlier]
+    before = [_at_level(places, own, profiles_by_family(averaged(trials))) for trials in study.earlier]
     profiles = {family: _joined(own.get(family, ()), (past.of(family) for past in before)) for family in places}
     seen = {family: found for family, found in profiles.items() if len(found) >= max(1, least_profiles)}
     steps: dict[str, StepTimes] = {family: fitted(places[family], found) for family, found in seen.items()}

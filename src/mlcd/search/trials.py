@@ -23,13 +23,18 @@ _CRASHES_THAT_CONVINCE = 2
 
 def measured_trials(study: Study) -> tuple[Trial, ...]:
     """One trial for each deployment that was measured, its repeated measurements averaged; oldest first."""
+    return averaged(study.trials)
+
+
+def averaged(trials: Iterable[Trial]) -> tuple[Trial, ...]:
+    """The same of any trials, such as an earlier job's."""
     groups: dict[Deployment, list[Trial]] = {}
-    for trial in study.trials:
+    for trial in trials:
         if trial.measurement is not None:
             groups.setdefault(trial.deployment, []).append(trial)
     return tuple(
-        replace(trials[-1], outcome=average([t.outcome for t in trials if isinstance(t.outcome, Measurement)]))
-        for trials in groups.values()
+        replace(same[-1], outcome=average([t.outcome for t in same if isinstance(t.outcome, Measurement)]))
+        for same in groups.values()
     )
 
 

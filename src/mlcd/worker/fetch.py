@@ -1,8 +1,9 @@
 """Fetches data from a bucket to where the program reads it, before `setup`: `python3 -m mlcd.worker.fetch`.
 
-$MLCD_FETCH, a secret, is made by pack(): each file with its path, an address that is valid for some hours, its size and its
-version. Of a mount that is divided, each node that trains fetches its own part. A cache on the machine keeps what was fetched, so that the probes of a search fetch it once; large files are linked
-from there, small ones copied.
+$MLCD_FETCH, a secret, is made by pack(): each file with its path, an address that is valid for some days, its size and its
+version. Of a mount that is divided, each node that trains fetches its own part, and removes what a task before has left of the others'. A
+cache on the machine keeps what was fetched, so that the probes of a search fetch it once; large files are linked from there, small
+ones copied.
 """
 
 from __future__ import annotations
@@ -57,14 +58,16 @@ def unpack(text: str) -> list[BucketFile]:
 
 def main(environ: Mapping[str, str] = os.environ) -> int:
     """Fetch all files, several at once. Errors do not show the address, which is a secret."""
-    began, files = time.monotonic(), own_part(unpack(environ[VARIABLE]), *_place(environ))
-    astray = next((one.path for one in files if _outside(one.path)), None)
+    began, everything = time.monotonic(), unpack(environ[VARIABLE])
+    files = own_part(everything, *_place(environ))
+    astray = next((one.path for one in everything if _outside(one.path)), None)
     if astray is not None and not environ.get(OWN_MACHINE):
         _log(f"file_mounts: {astray} is outside the working copy; on this cloud mount to a relative path")
         return 1
     cache = _cache(environ)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         failures = [why for why in pool.map(lambda one: _fetch(one, cache), files) if why]
+    failures += [why for one in set(everything).difference(files) if (why := _remove(one))]
     if failures:
         _log(f"could not fetch {len(failures)} of {len(files)} files from the bucket: {failures[0]}")
         return 1
@@ -101,13 +104,18 @@ def _log(words: str) -> None:
 def _cache(environ: Mapping[str, str]) -> Path:
     """Where what was fetched stays on this machine."""
     home = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or tempfile.gettempdir(), ".cache"))
-    for place in (Path(home), Path(tempfile.gettempdir(), "cache")):  # a function's home cannot be written to
+    for place in (Path(home, "mlcd", "buckets"), cache_without_home()):
         try:
-            (place / "mlcd" / "buckets").mkdir(parents=True, exist_ok=True)
+            place.mkdir(parents=True, exist_ok=True)
         except OSError:
             continue
-        return place / "mlcd" / "buckets"
+        return place
     raise OSError("no cache folder can be written")
+
+
+def cache_without_home() -> Path:
+    """The cache where the home cannot be written to, as in a function."""
+    return Path(tempfile.gettempdir(), "cache", "mlcd", "buckets")
 
 
 def _fetch(one: BucketFile, cache: Path) -> str:
@@ -126,6 +134,15 @@ def _fetch(one: BucketFile, cache: Path) -> str:
         else:
             shutil.copyfile(cached, place)
     except (OSError, EOFError) as error:
+        return f"{one.path}: {_message(error)}"
+    return ""
+
+
+def _remove(one: BucketFile) -> str:
+    """Remove another node's file, if it was left here; the error message where that fails, else ''."""
+    try:
+        Path(os.path.expanduser(one.path)).unlink(missing_ok=True)  # noqa: PTH111  # as in _fetch
+    except OSError as error:
         return f"{one.path}: {_message(error)}"
     return ""
 

@@ -18,6 +18,7 @@ from mlcd.clouds.tasks.environment import node_environment
 from mlcd.clouds.tasks.node import NodePrograms
 from mlcd.worker import checkpoints
 from mlcd.worker.bundle import write_bundle
+from mlcd.worker.fetch import cache_without_home
 from mlcd.worker.trees import files_inside
 from mlcd_functions.messages import CODE, Event, checkpoint_key
 from mlcd_functions.objects.base import ObjectStore
@@ -81,6 +82,8 @@ class Workspace:
         """Bring the code here, unless an earlier invocation did."""
         for folder in (self.checkpoints, self.outputs, self.progress):
             folder.mkdir(parents=True, exist_ok=True)
+        if self.event.setup:
+            self._begin_rank()
         if self._before.is_file():
             return
         shutil.rmtree(self.code, ignore_errors=True)
@@ -94,13 +97,22 @@ class Workspace:
         write_bundle(self.root / "worker")
         self._before.write_text(json.dumps(signatures(self.code)))
 
+    def _begin_rank(self) -> None:
+        """Forget what `setup` has made for another rank, such as its part of the data: any rank may get a warm function."""
+        served, rank = self.root / "rank", str(self.event.rank)
+        if served.is_file() and served.read_text() != rank:
+            shutil.rmtree(cache_without_home(), ignore_errors=True)
+            for mark in (self._before, self._set_up):
+                mark.unlink(missing_ok=True)
+        served.write_text(rank)
+
     def needs_setup(self) -> bool:
         """Whether `setup` has not been run here."""
-        return bool(self.event.setup) and not (self.root / "set-up").is_file()
+        return bool(self.event.setup) and not self._set_up.is_file()
 
     def note_setup(self) -> None:
         """It has been run."""
-        (self.root / "set-up").touch()
+        self._set_up.touch()
 
     def place_checkpoint(self, objects: ObjectStore, name: str) -> Path | None:
         """Have this checkpoint here, and no other: all functions must start from the same."""
@@ -132,6 +144,10 @@ class Workspace:
             checkpoints=self.checkpoints,
             outputs=self.outputs,
         )
+
+    @property
+    def _set_up(self) -> Path:
+        return self.root / "set-up"
 
     @property
     def _before(self) -> Path:

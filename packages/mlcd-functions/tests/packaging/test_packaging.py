@@ -186,6 +186,15 @@ def test_a_folder_with_anything_else_is_left_as_it_is(tmp_path: Path, locked: li
         Layers(FunctionsSettings(), lambda _: None).make(None, tmp_path / "train.py", push=False)
 
 
+@pytest.mark.parametrize("name", ["Dockerfile", "requirements.lock", "handler"])
+def test_a_file_of_someone_elses_is_left_whatever_it_is_called(tmp_path: Path, locked: list[Locked], name: str) -> None:
+    """`--output docker`, where the user's own Dockerfile is."""
+    (tmp_path / name).write_text("FROM python:3.13\nCOPY train.py /\n")
+    with pytest.raises(UserError, match=f"is not empty: it has {name}"):
+        images().make(None, tmp_path, "", push=False)
+    assert (tmp_path / name).read_text() == "FROM python:3.13\nCOPY train.py /\n"
+
+
 def test_what_was_made_before_is_replaced(tmp_path: Path, locked: list[Locked]) -> None:
     (tmp_path / "layer.zip").write_bytes(b"as a layer was made before")
     for _ in range(2):

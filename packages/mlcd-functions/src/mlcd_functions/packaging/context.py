@@ -19,11 +19,13 @@ from mlcd_functions.package import HANDLER, handler_package
 CLIENT = "awslambdaric>=3.0"
 AWS_BASE = "public.ecr.aws/lambda/python"
 _ROOT = "/var/task"  # LAMBDA_TASK_ROOT
-_OURS = frozenset({"Dockerfile", "requirements.lock", "handler", "layer.zip"})
+_OURS_OF_A_LAYER = frozenset({"layer.zip"})
+_OURS = _OURS_OF_A_LAYER | {"Dockerfile", "requirements.lock", "handler"}
+_LOCKED = f"RUN python -m pip install --no-cache-dir --require-hashes -r {_ROOT}/requirements.lock"
 _DOCKERFILE = """\
 FROM {base}
 COPY requirements.lock {root}/
-RUN python -m pip install --no-cache-dir --require-hashes -r {root}/requirements.lock
+{locked}
 COPY handler/ {root}/
 WORKDIR {root}
 {entry}CMD ["{handler}"]
@@ -53,7 +55,8 @@ def refuse_file(folder: Path) -> None:
 def refuse_others(folder: Path) -> None:
     """Refuse a folder that has more than what was made here before: it would be lost, and all of it be sent to the engine."""
     refuse_file(folder)
-    others = sorted({file.name for file in folder.iterdir()} - _OURS) if folder.is_dir() else []
+    ours = _OURS if _is_ours(folder / "Dockerfile") else _OURS_OF_A_LAYER
+    others = sorted({file.name for file in folder.iterdir()} - ours) if folder.is_dir() else []
     if others:
         raise UserError(
             f"{folder} is not empty: it has {others[0]}.",
@@ -61,13 +64,18 @@ def refuse_others(folder: Path) -> None:
         )
 
 
+def _is_ours(dockerfile: Path) -> bool:
+    """Whether it was made here, and so what stands beside it: others have a file of that name, too."""
+    return dockerfile.is_file() and _LOCKED in dockerfile.read_text(encoding="utf-8", errors="replace")
+
+
 def write_context(folder: Path, base: str, lock: str) -> str:
     """Write it in the place of what was made before; gives the digest of all that is in it."""
     refuse_others(folder)
     shutil.rmtree(folder, ignore_errors=True)
-    (folder / "handler").mkdir(parents=True)
+    folder.mkdir(parents=True)
     entry = "" if has_client(base) else _ENTRY.format(root=_ROOT)
-    dockerfile = _DOCKERFILE.format(base=base, root=_ROOT, entry=entry, handler=HANDLER)
+    dockerfile = _DOCKERFILE.format(base=base, root=_ROOT, locked=_LOCKED, entry=entry, handler=HANDLER)
     (folder / "Dockerfile").write_text(dockerfile, encoding="utf-8")
     (folder / "requirements.lock").write_text(lock, encoding="utf-8")
     handler = handler_package()
