@@ -8,19 +8,20 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from mlcd.clouds.remote.base import BusyError, Machine, Notes, PlainMachines, Reach, RefusedError, UnreachableError
 from mlcd.clouds.slurm import host
 from mlcd.clouds.slurm.commands import Slurm
+from mlcd.clouds.slurm.job_queue import JobQueue, Look, how_it_ended, pause_after
 from mlcd.clouds.slurm.kinds import Kind
 from mlcd.clouds.slurm.login import open_login
 from mlcd.clouds.slurm.reach import SlurmReach
 from mlcd.clouds.slurm.script import Comment, Request, Wanted, batch_script, job_name, minutes_of, sbatch_words
 from mlcd.clouds.slurm.settings import SlurmSettings
-from mlcd.clouds.slurm.states import BY_ITSELF, explained, in_the_queue, outcome_of, refusal_of_waiting
+from mlcd.clouds.slurm.states import BY_ITSELF, explained, in_the_queue, refusal_of_waiting
 from mlcd.clouds.slurm.tables import JobRow
 from mlcd.clouds.tasks.outcome import Outcome
 from mlcd.core.machines import Deployment
@@ -28,34 +29,14 @@ from mlcd.core.task import EndCause
 from mlcd.core.units import show_duration
 from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
 
-LOOK_SECONDS = 1.0  # all questions within so long have the same answer
-LONGEST_LOOK_SECONDS = 15.0  # in a long queue
 SCHEDULING_SECONDS = 30.0  # that a scheduler may take where all is free: no queue yet
 REPORT_SECONDS = 120.0  # for the nodes of a job that runs to be heard of
 LONG_WAIT_SECONDS = 15.0  # in the queue
-SETTLE_SECONDS = 20.0  # for a job that is completing to be over
 WAIT_HINT = "Use fewer nodes or another partition, or raise slurm.wait_seconds or the deadline."
 # What still ends on a node may be writing.
 REMOVE = "for _ in 1 2 3; do rm -rf {base} 2> /dev/null && break; sleep 1; done"
 # Ends that Slurm may know more of than the agents and we do.
 _FROM_OUTSIDE = (EndCause.SPOT_NOTICE, EndCause.NODE_LOST, EndCause.CLOUD_FAILED, EndCause.NO_CAPACITY)
-
-
-@dataclass(frozen=True)
-class Look:
-    """The jobs of a task's name as they stood at one moment."""
-
-    jobs: tuple[JobRow, ...]
-    at: float  # by the monotonic clock
-
-    @property
-    def open(self) -> tuple[JobRow, ...]:
-        """Those that are not over: the task's own, and one more where sbatch was killed unheard."""
-        return tuple(job for job in self.jobs if not job.ended)
-
-    def job(self, number: int | None) -> JobRow | None:
-        """The one of that number, or else the first that is not over."""
-        return next((job for job in self.jobs if job.id == number), None) if number else next(iter(self.open), None)
 
 
 class SlurmMachines(PlainMachines):
@@ -72,7 +53,7 @@ class SlurmMachines(PlainMachines):
         self._notes = notes
         self._login = open_login(home, self._settings)
         self._slurm = Slurm(self._login)
-        self._looks: dict[str, Look] = {}
+        self._queue = JobQueue(self._slurm, notes)
         self.may_have_rented = "submits" in notes.read_notes()  # a runner before us has called sbatch
         self._folder = ""
         self._seen_running = 0.0  # when the job was first seen to run, by the monotonic clock
@@ -89,8 +70,8 @@ class SlurmMachines(PlainMachines):
             asked_at = f"{time.time():.3f}"
             self._notes.note("asked at", asked_at)
         with _patiently():
-            if self._number is None:
-                known = next(iter(self._look(task_id).open), None)
+            if self._queue.number is None:
+                known = next(iter(self._queue.look(task_id).open), None)
                 number = known.id if known is not None else self._submit(task_id, job_id, deployment)
                 self._notes.note("job", str(number))
         details = {"task": task_id, "asked_at": asked_at}
@@ -108,7 +89,7 @@ class SlurmMachines(PlainMachines):
 
     def _locate(self, machines: Sequence[Machine]) -> Sequence[Machine]:
         task_id, waited = machines[0].details["task"], time.time() - float(machines[0].details["asked_at"])
-        job = self._only(self._look(task_id, _pause(waited)))
+        job = self._only(self._queue.look(task_id, pause_after(waited)))
         if job is None or not (job.waits or job.holds):
             raise self._over(task_id)
         if job.waits:
@@ -123,7 +104,7 @@ class SlurmMachines(PlainMachines):
     def _only(self, look: Look) -> JobRow | None:
         """The task's job. Of two, where sbatch was killed unheard, the first: the other one waits for it, and is cancelled."""
         if len(look.open) < 2:
-            return look.job(self._number)
+            return look.job(self._queue.number)
         first, *others = look.open
         self._notes.note("job", str(first.id))
         self._slurm.cancel([job.id for job in others])
@@ -137,7 +118,7 @@ class SlurmMachines(PlainMachines):
 
     def find(self, task_id: str) -> Sequence[Machine]:
         """The places of its job, if that runs or may come to run."""
-        job = self._look(task_id).job(self._number)
+        job = self._queue.job(task_id)
         if job is None or not (job.waits or job.holds):
             return []
         found = [
@@ -148,8 +129,8 @@ class SlurmMachines(PlainMachines):
     def release(self, machines: Sequence[Machine]) -> None:
         """Cancel the jobs, and remove what they kept in the shared folder."""
         for task_id in {machine.details["task"] for machine in machines}:
-            self._slurm.cancel([job.id for job in self._look(task_id, 0.0).open])
-            self._looks.pop(task_id, None)
+            self._slurm.cancel([job.id for job in self._queue.look(task_id, 0.0).open])
+            self._queue.forget()
             self._login.run(REMOVE.format(base=shlex.quote(self._base(task_id))))
 
     def reach(self, machine: Machine) -> Reach:
@@ -159,10 +140,10 @@ class SlurmMachines(PlainMachines):
 
     def _over(self, task_id: str) -> CloudError:
         """Why its job is over before its nodes have reported."""
-        job = self._settled(task_id)
+        job = self._queue.settled(task_id)
         if job is not None and job.state in BY_ITSELF:
             return self._unheard(task_id, job)
-        return CloudError(f"{job_name(task_id)} ended before it began: {self._said(task_id, job)}.")
+        return CloudError(f"{job_name(task_id)} ended before it began: {how_it_ended(task_id, job)}.")
 
     def _unheard(self, task_id: str, job: JobRow) -> RefusedError:
         return RefusedError(
@@ -175,11 +156,11 @@ class SlurmMachines(PlainMachines):
     def why_gone(self, machine: Machine) -> str:
         """What Slurm says of the job's end."""
         task_id = machine.details["task"]
-        return self._said(task_id, self._look(task_id).job(self._number))
+        return how_it_ended(task_id, self._queue.job(task_id))
 
     def ended_at(self, machine: Machine) -> float | None:
         """When the job ended."""
-        job = self._settled(machine.details["task"])
+        job = self._queue.settled(machine.details["task"])
         return job.ends_at if job is not None and job.ended else None
 
     def explain(self, task_id: str, outcome: Outcome) -> Outcome:
@@ -187,30 +168,12 @@ class SlurmMachines(PlainMachines):
         if outcome.cause not in _FROM_OUTSIDE:
             return outcome
         with suppress(MlcdError):
-            job = self._settled(task_id)
+            job = self._queue.settled(task_id)
             if job is not None:
                 preempted = self._slurm.preempted(job.id)
                 told = explained(outcome, job, preempted)
                 return replace(told, node=outcome.node, exit_code=outcome.exit_code)
         return outcome
-
-    def _settled(self, task_id: str) -> JobRow | None:
-        """The job once it is completing no more, which shows how it ended."""
-        give_up_at = time.monotonic() + SETTLE_SECONDS
-        while True:
-            job = self._look(task_id).job(self._number) or self._on_record(task_id)
-            if job is None or job.state != "COMPLETING" or time.monotonic() > give_up_at:
-                return job
-            time.sleep(LOOK_SECONDS)
-
-    def _on_record(self, task_id: str) -> JobRow | None:
-        """What accounting says of a job that the queue has forgotten."""
-        number = self._number
-        return next((job for job in self._slurm.ended(job_name(task_id)) if job.id == number), None)
-
-    def _said(self, task_id: str, job: JobRow | None) -> str:
-        told = outcome_of(job) if job is not None else None
-        return told.reason if told is not None else f"Slurm knows no job {job_name(task_id)} any more"
 
     # ------------------------------------------------------------------------------------------- submitting
 
@@ -223,7 +186,7 @@ class SlurmMachines(PlainMachines):
         self._notes.note("submits", "yes")
         self.may_have_rented = True
         number = self._slurm.submit(words, script)
-        self._looks.clear()
+        self._queue.forget()
         return number
 
     def _request(self, task_id: str, job_id: str, deployment: Deployment, base: str) -> Request:
@@ -287,18 +250,7 @@ class SlurmMachines(PlainMachines):
 
     # ------------------------------------------------------------------------------------------- looking
 
-    @property
-    def _number(self) -> int | None:
-        """Of the task's job; None: nobody has submitted it yet, or nobody has heard of it."""
-        noted = self._notes.read_notes().get("job")
-        return int(noted) if noted else None
-
-    def _look(self, task_id: str, seconds: float = LOOK_SECONDS) -> Look:
-        known = self._looks.get(task_id)
-        if known is None or time.monotonic() - known.at > seconds:
-            jobs = self._slurm.jobs(job_name(task_id))
-            known = self._looks[task_id] = Look(tuple(jobs), time.monotonic())
-        return known
+    # ------------------------------------------------------------------------------------------- what nodes report
 
     def _located(self, machine: Machine, rank: int, job: JobRow) -> Machine:
         """The machine with what its node has reported; it costs money from the moment that Slurm started the job."""
@@ -346,8 +298,3 @@ def _patiently() -> Iterator[None]:
         yield
     except UnreachableError as error:
         raise BusyError(error.message, error.hint) from error
-
-
-def _pause(waited: float) -> float:
-    """How long an answer is good for: the longer it waits, the less often Slurm is asked."""
-    return min(LONGEST_LOOK_SECONDS, max(LOOK_SECONDS, waited / 20.0))
