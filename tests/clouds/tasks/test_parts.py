@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -316,3 +317,16 @@ def test_a_process_that_has_just_been_started_is_known_by_its_task(tmp_path: Pat
         finally:
             started.kill()
             started.wait()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
+def test_a_process_that_may_not_be_traced_is_not_waited_for(tmp_path: Path) -> None:
+    """As in a container or a pod that sees the host's processes: root there has fewer rights than theirs have."""
+    look = (
+        "import sys, time; from pathlib import Path; from mlcd.clouds.tasks import processes; "
+        "processes._EXEC_SECONDS = 60.0; began = time.monotonic(); found = processes.marked(Path(sys.argv[1])); "
+        "print(found, time.monotonic() - began < 30.0)"
+    )
+    fewer_rights = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]
+    looked = subprocess.run([*fewer_rights, sys.executable, "-c", look, str(tmp_path)], capture_output=True, text=True)
+    assert looked.stdout.split("\n")[0] == "[] True", looked.stderr

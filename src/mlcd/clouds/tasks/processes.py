@@ -230,11 +230,12 @@ def _replaces_its_program(pid: int) -> bool:
 
 
 def _may_be_read(pid: int) -> bool:
-    """Whether the kernel shows us more of it than of a stranger's process."""
+    """Whether the kernel shows us where its environment is: of whom we may not trace it says 0, for ever."""
     try:
-        return (_PROC / str(pid) / "environ").stat().st_uid == os.geteuid()
+        os.close(os.open(f"/proc/{pid}/environ", os.O_RDONLY))
     except OSError:
         return False
+    return True
 
 
 def _content(file: str) -> bytes:
