@@ -13,6 +13,8 @@ from cli.fake_client import Command, FakeClient
 from mlcd.remote import load_token, save_token
 from web.servers import Server, served
 
+pytestmark = pytest.mark.slow
+
 JOB = """name: toy
 run: python train.py
 num_nodes: 1..4
@@ -40,7 +42,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.mark.slow
 def test_a_job_is_run_on_the_server_and_not_here(
     mlcd: Command, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,7 +58,6 @@ def test_a_job_is_run_on_the_server_and_not_here(
     assert mlcd("--server", server.url, "status", job_id, "--exit-code").code == 0
 
 
-@pytest.mark.slow
 def test_a_login_is_kept_for_the_owners_eyes_only(
     mlcd: Command, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

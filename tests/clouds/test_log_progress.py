@@ -139,6 +139,7 @@ def test_a_missing_log_and_an_invalid_pattern_are_no_progress(tmp_path: Path) ->
     assert LogProgress(log(tmp_path, "step 1\n", 1.0), r"step (?P<step>", 0.0).read(1.0) == Progress()
 
 
+@pytest.mark.slow
 def test_a_pattern_that_would_take_for_ever_is_given_up() -> None:
     reader = PatternReader(r"(?P<step>(?:\d+)+)x")
     began = time.monotonic()

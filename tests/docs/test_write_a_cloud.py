@@ -15,6 +15,8 @@ import pytest
 from doc_pages import DOCS, blocks_of
 from loopback_machines import Door, open_door
 
+pytestmark = pytest.mark.slow
+
 PAGE = DOCS / "how-to" / "write-a-cloud.md"
 MOST_LINES = 150
 
@@ -95,7 +97,6 @@ def test_its_table_of_the_settings_file_is_read_and_checked(package: Package) ->
     assert "Did you mean 'hosts'?" in refused.stderr
 
 
-@pytest.mark.slow
 def test_it_keeps_the_contract_and_survives_a_kill(package: Package) -> None:
     done = package.run("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "test_ssh.py")
     assert done.returncode == 0, done.stdout[-6000:]

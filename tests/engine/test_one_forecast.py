@@ -11,6 +11,8 @@ from mlcd.core.run import JobState
 from mlcd.core.view import JobView
 from mlcd.reporting.training_estimates import chosen, training_estimates
 
+pytestmark = pytest.mark.slow
+
 TRACE = Path(__file__).parents[2] / "docs" / "tutorial" / "trace.csv"
 
 

@@ -12,6 +12,8 @@ from mlcd.core.run import JobState
 from mlcd.core.units import show_duration
 from mlcd.errors import UserError
 
+pytestmark = pytest.mark.slow
+
 GPUS = (1, 2, 4, 8)
 MODELS = {"t4": (1.0, 800.0), "v100": (3.0, 2400.0), "a100": (4.0, 4500.0)}  # $ and samples/s of one GPU
 SAMPLES = 2_000_000_000
@@ -74,7 +76,6 @@ def test_a_new_budget_is_an_amount(client: Client, trace: Path, budget_usd: floa
     assert client.view(job_id).record.budget_usd == 30
 
 
-@pytest.mark.slow
 def test_an_impossible_budget_is_refused_early_and_the_one_that_is_named_does(client: Client, trace: Path) -> None:
     job_id = plan(client, trace, goal="fastest", budget=30, deadline="30d")
     view = client.view(job_id)

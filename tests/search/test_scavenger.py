@@ -37,6 +37,7 @@ class TestPartial(SearcherContract):
         return Scavenger()
 
 
+@pytest.mark.slow
 class TestFull(SearcherContract):
     def searcher(self) -> Searcher:
         return Scavenger(mode="full")

@@ -23,6 +23,8 @@ from mlcd.serving.pool import ModelPool
 from mlcd.serving.process import environment
 from mlcd.settings import PredictSettings
 
+pytestmark = pytest.mark.slow
+
 QUICK = PredictSettings(request_seconds=3.0, idle_seconds=30.0, processes=2, memory_gib=1.0)
 Pool = Callable[..., ModelPool]
 
@@ -75,7 +77,6 @@ def test_scikit_learn_is_asked(pool: Pool, tmp_path: Path) -> None:
     assert pool().predict("j", tmp_path, [[2.0], [3.0]]) == pytest.approx([5.0, 7.0])
 
 
-@pytest.mark.slow
 def test_torch_export_and_torchscript_are_asked(pool: Pool, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     layer = torch.nn.Linear(2, 1).eval()
@@ -118,7 +119,6 @@ def test_onnx_is_asked(pool: Pool, tmp_path: Path) -> None:
 SLOW_START = {"memory_gib": 4.0, "request_seconds": 60.0, "start_seconds": 300.0}
 
 
-@pytest.mark.slow
 def test_keras_is_asked(pool: Pool, tmp_path: Path) -> None:
     pytest.importorskip("tensorflow")
     import keras
@@ -135,7 +135,6 @@ def test_keras_is_asked(pool: Pool, tmp_path: Path) -> None:
     assert asked.predict("j", tmp_path, [[0, 0]]) == [[1.0]]
 
 
-@pytest.mark.slow
 def test_a_saved_model_is_asked_by_the_names_of_its_inputs(pool: Pool, tmp_path: Path) -> None:
     tensorflow = pytest.importorskip("tensorflow")
 
@@ -161,7 +160,6 @@ def test_a_saved_model_is_asked_by_the_names_of_its_inputs(pool: Pool, tmp_path:
         asked.predict("j", tmp_path, [1, 2])
 
 
-@pytest.mark.slow
 def test_an_exported_keras_model_is_asked_without_names(pool: Pool, tmp_path: Path) -> None:
     tensorflow = pytest.importorskip("tensorflow")
     import keras
@@ -244,7 +242,6 @@ def predict(x):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("then", ["time.sleep(60)", "os.abort()", "os._exit(0)", "return 1"])
 def test_what_a_model_starts_in_a_session_of_its_own_ends_with_it(pool: Pool, tmp_path: Path, then: str) -> None:
     model(tmp_path / "model", RUNS_AWAY % then)

@@ -22,6 +22,8 @@ from mlcd.sync.valkey.connection import Connection
 from mlcd_functions.valkey_server import Servers, start_servers
 from sync.conftest import run_workers
 
+pytestmark = pytest.mark.slow
+
 _FORK = multiprocessing.get_context("fork")
 _SIZE = 1_000_000
 
@@ -58,7 +60,6 @@ def start_worker(url: str, rank: int, **options: Any) -> Any:
     return process
 
 
-@pytest.mark.slow
 def test_a_worker_killed_in_mid_reduce_is_named_by_all_others_and_a_new_generation_goes_on(
     store_url: str, group_name: str
 ) -> None:

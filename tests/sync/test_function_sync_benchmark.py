@@ -32,6 +32,7 @@ def test_a_server_that_does_not_start_ends_the_benchmark_and_is_named(tmp_path: 
     assert "A server did not start" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_best_versions_of_the_rivals_give_the_right_sum(tmp_path: Path) -> None:
     """Every result is compared with the sum in the workers; a wrong one ends them."""
     options = ["--workers", "1", "3", "--millions", "0.3", "--rounds", "3", "--out", str(tmp_path / "out")]

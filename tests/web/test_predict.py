@@ -15,6 +15,8 @@ from mlcd.web.site import Site
 from stories import SUBMITTED, record
 from web.people import Person, hire, open_test_site, set_up
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import os, time
 def predict(inputs):

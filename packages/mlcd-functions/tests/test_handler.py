@@ -17,6 +17,8 @@ from mlcd_functions.messages import CODE, INSTRUCTIONS, Event, Instructions, to_
 from mlcd_functions.objects.base import open_object_store
 from mlcd_functions.workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def objects(tmp_path: Path) -> CountedObjects:

@@ -19,6 +19,8 @@ from mlcd.sync.valkey.connection import Connection, Pipeline
 from mlcd.sync.valkey.selector import PipelineSelector
 from mlcd_functions.valkey_server import start_servers
 
+pytestmark = pytest.mark.slow
+
 
 def test_servers_have_a_password_a_limit_and_no_disk() -> None:
     with start_servers(count=2, memory_mb=64) as servers:

@@ -13,6 +13,8 @@ from mlcd.clouds.ec2.ground import security_group, subnets
 from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.errors import UserError
 
+pytestmark = pytest.mark.slow
+
 
 def doors(ec2: EmulatedEc2, group: str) -> list[str]:
     """The addresses from which a security group lets ssh in."""

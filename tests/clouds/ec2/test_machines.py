@@ -17,6 +17,8 @@ from mlcd.clouds.remote.files import TaskFiles
 from mlcd.core.machines import Deployment
 from mlcd.errors import NoCapacityError
 
+pytestmark = pytest.mark.slow
+
 TYPE = "c5.large"
 
 
@@ -32,7 +34,6 @@ def pair(folder: Path) -> Deployment:
     return Deployment(next(offer for offer in offers if not offer.spot), 2)
 
 
-@pytest.mark.slow
 def test_a_node_that_is_lost_in_a_sold_out_zone_is_rented_in_another_and_the_survivor_stays(
     ec2: EmulatedEc2, tmp_path: Path
 ) -> None:
@@ -52,7 +53,6 @@ def test_a_node_that_is_lost_in_a_sold_out_zone_is_rented_in_another_and_the_sur
     assert after[1].zone != zone
 
 
-@pytest.mark.slow
 def test_where_servers_cannot_be_had_the_workers_are_told_and_found_again(ec2: EmulatedEc2, tmp_path: Path) -> None:
     """Both types in one call each; whoever asks again rents no worker twice."""
     cloud = open_cloud(ec2_settings(tmp_path, types="c5.large, c5.xlarge"), {})
@@ -74,7 +74,6 @@ def test_where_servers_cannot_be_had_the_workers_are_told_and_found_again(ec2: E
     assert len(ec2.instances()) == 3
 
 
-@pytest.mark.slow
 def test_workers_are_not_rented_again_where_the_servers_are(
     ec2: EmulatedEc2, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +105,6 @@ def test_the_zone_of_the_machines_at_hand_is_asked_first(ec2: EmulatedEc2, tmp_p
     assert {machine.zone for machine in after} == {before[0].zone}
 
 
-@pytest.mark.slow
 def test_a_launch_that_is_throttled_has_rented_nothing_and_is_not_paid_from_then_on(
     ec2: EmulatedEc2, tmp_path: Path
 ) -> None:
@@ -123,7 +121,6 @@ def test_a_launch_that_is_throttled_has_rented_nothing_and_is_not_paid_from_then
     assert all(machine.billed_from >= lifted_at - 0.01 for machine in rented)
 
 
-@pytest.mark.slow
 def test_what_no_zone_has_is_no_capacity(ec2: EmulatedEc2, tmp_path: Path) -> None:
     deployment = pair(tmp_path)
     ec2.fault("no-capacity", TYPE)

@@ -20,6 +20,8 @@ from mlcd.clouds.ec2.settings import Ec2Settings
 from mlcd.core.machines import Offer
 from mlcd.errors import UserError
 
+pytestmark = pytest.mark.slow
+
 
 def named(offers: object) -> dict[tuple[str, bool], Offer]:
     return {(offer.instance.name, offer.spot): offer for offer in offers}  # type: ignore[attr-defined]

@@ -26,6 +26,8 @@ from mlcd.core.machines import Deployment, Offer
 from mlcd.errors import CloudError, MlcdError, NoCapacityError, UserError
 from mlcd.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 TAINT = {"key": "dedicated", "value": "training", "effect": "NoSchedule"}
 
 
@@ -134,7 +136,6 @@ def test_a_quota_is_told_within_seconds(renting: Renting, cluster: Cluster) -> N
     assert "exceeded quota" in error.message
 
 
-@pytest.mark.slow
 def test_a_quota_that_pods_of_an_earlier_task_fill_is_waited_for(renting: Renting, cluster: Cluster) -> None:
     cluster.configure(max_pods=1)
     going = going_pod(cluster)

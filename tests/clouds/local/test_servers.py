@@ -13,6 +13,8 @@ from mlcd.core.machines import Deployment, InstanceType
 from mlcd.core.task import Handle, Task, TaskFolder, TaskState
 from mlcd.errors import NoCapacityError
 
+pytestmark = pytest.mark.slow
+
 WITH_A_SERVER = replace(one_core(nodes=2), servers=1)
 SERVER = 'echo serving; trap "echo asked; exit 0" TERM; while true; do sleep 0.05; done'
 

@@ -10,6 +10,8 @@ from mlcd.worker.noise.schedule import Schedule
 from worker.programs import finish, free_port, start
 from worker.sessions import Inside, lines
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch import nn  # noqa: E402  # needs torch
@@ -192,7 +194,6 @@ STEPS: list[Callable[[Any, Any, Any], None]] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
 def test_the_training_is_the_same_bit_for_bit(step: Callable[[Any, Any, Any], None], seen: ProcessInfo) -> None:
     torch.manual_seed(3)
@@ -367,7 +368,6 @@ def measured(folder: Path, ranks: int, epochs: int, options: str = "") -> dict[s
     return dict(noise[-1])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", ["", "gradient_as_bucket_view=True"])
 def test_two_ranks_and_one_process_that_splits_find_the_same_noise(tmp_path: Path, options: str) -> None:
     """Both train with the same global batch in two groups: γ/K and the noise scale are the same quantities."""
@@ -406,7 +406,6 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.slow
 def test_ranks_that_accumulate_train_the_same_bit_for_bit(tmp_path: Path) -> None:
     printed = []
     for noise in (0, 1):

@@ -27,6 +27,8 @@ from mlcd_functions.service.isolation import why_not
 from mlcd_functions.service.starting import announce, running_url, service_url
 from mlcd_functions.settings import FunctionsSettings
 
+pytestmark = pytest.mark.slow
+
 ECHO = "def handle(event, context):\n    return {'got': event, 'id': context.aws_request_id}\n"
 COUNT = """
 import os
@@ -357,7 +359,6 @@ def test_whoever_calls_a_service_that_has_just_ended_is_answered_by_the_next(
     assert lambdas.concurrency() == 1000
 
 
-@pytest.mark.slow
 def test_whoever_calls_while_a_service_ends_is_answered(tmp_path: Path) -> None:
     lambdas = Lambdas(FunctionsSettings(idle_seconds=0.3), tmp_path)
     lambdas.concurrency()
