@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mlcd.core.goal import Aim, Goal
 from mlcd.search.base import Searcher
 from mlcd.search.baselines import ExhaustiveSearch, RandomSearch
@@ -13,6 +15,7 @@ class TestRandomSearch(SearcherContract):
         return RandomSearch()
 
 
+@pytest.mark.slow
 class TestExhaustiveSearch(SearcherContract):
     def searcher(self) -> Searcher:
         return ExhaustiveSearch()
