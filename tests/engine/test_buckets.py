@@ -177,6 +177,26 @@ def test_a_deployment_of_more_nodes_than_files_costs_nothing(bucket: Any, client
     assert all((trial.usd, trial.seconds) == (0.0, 0.0) for trial in view.trials)
 
 
+@pytest.mark.slow
+def test_a_training_does_not_move_to_more_nodes_than_files(bucket: Any, client: Client, make_job: MakeJob) -> None:
+    data = {"file_mounts": {"data": "s3://data-sets/images/deep"}, "shard_mounts": "data"}
+    plan = {"num_nodes": "1..2", "search": {"strategy": "random", "options": {"k": 1}}, "resources": {}}
+    job_id = client.submit(client.load(make_job(work={"samples": 3000}, **data, **plan)))
+    client.confirm(job_id)
+    client.start(job_id)
+    for view in client.follow(job_id):
+        if view.run.attempts and view.run.attempts[-1].samples > 100:
+            client.move(job_id, instance="local-1c", nodes=2)
+            break
+    view = list(client.follow(job_id))[-1]
+    assert view.record.state is JobState.SUCCEEDED, view.record.error
+    assert len(view.run.attempts) == 1
+    assert view.record.move_asked is None
+    told = [event.message for event in client.events(job_id) if event.message.startswith("Not moving to")]
+    assert len(told) == 1
+    assert "has 1 file, too few for 2 nodes" in told[0]
+
+
 def test_what_was_fetched_before_is_not_fetched_again(
     bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

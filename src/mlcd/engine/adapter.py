@@ -50,6 +50,10 @@ class Adapter:
         shunned = lost_often(attempts) - {record.deployment}
         self._speeds = {where: speed for where, speed in speeds.items() if where not in shunned}
 
+    def leave_out(self, deployment: Deployment) -> None:
+        """Never ask for this one."""
+        self._speeds = {where: speed for where, speed in self._speeds.items() if where != deployment}
+
     def consider(self, record: JobRecord, attempt: Attempt, status: TaskStatus) -> Keep | Move | Replan:
         """What the policies ask for; a job without a checkpoint has nothing to move with."""
         now = self.context.now()

@@ -38,7 +38,7 @@ from mlcd.engine.secrets import redact
 from mlcd.engine.stop import StopAskedError, end_task
 from mlcd.engine.targets import target_reached
 from mlcd.engine.tasks import carried_samples, checkpoint_folder, training_task
-from mlcd.errors import NoCapacityError, TaskFailedError, UserError
+from mlcd.errors import MlcdError, NoCapacityError, TaskFailedError, UserError
 
 HUNG = "no step for too long (progress.hang_seconds allows for longer pauses)"
 _NOT_STARTED = (EndCause.NO_CAPACITY, EndCause.REFUSED, EndCause.CLOUD_FAILED)
@@ -126,7 +126,7 @@ class AttemptRunner:
         course = self._course(status)
         if isinstance(course, Replan):
             return self._replan(course, status)
-        return self._move(course) if isinstance(course, Move) else None
+        return self._move(course) if isinstance(course, Move) and self._may_move(course) else None
 
     def _check_limits(self, status: TaskStatus) -> None:
         deployment, held = self.task_record.deployment, self._held(status)
@@ -194,6 +194,17 @@ class AttemptRunner:
         if asked is not None and asked != self.task_record.deployment:
             return Move(asked, "the user asked for it", MoveCause.USER)
         return self.adapter.consider(self.record, self.ledger.attempt, status)
+
+    def _may_move(self, move: Move) -> bool:
+        """Whether the job can run there; else it stays where it is, and that place is not considered again."""
+        try:
+            self.context.refuse_unfit(self.task, move.deployment)
+        except MlcdError as error:
+            self.context.add_event("warning", f"Not moving to {move.deployment}: {error.message}")
+            self.adapter.leave_out(move.deployment)
+            self.context.change(move_asked=None)
+            return False
+        return True
 
     def _move(self, move: Move) -> Attempt:
         """Save, stop, and let the next attempt run elsewhere."""

@@ -45,6 +45,13 @@ def with_fetches(task: Task, secrets: Mapping[str, str], workers: int = 1) -> tu
     return replace(task, file_mounts=mounts, setup=setup), {**secrets, fetch.VARIABLE: packed}
 
 
+def refuse_unfit(task: Task, workers: int) -> None:
+    """Raise where a mount that is divided has too few files for so many nodes."""
+    for where in task.shard_mounts:
+        source = task.file_mounts[where]
+        _refuse_too_few(source, len(wanted(where, source)), workers)
+
+
 def _refuse_too_few(source: str, files: int, workers: int) -> None:
     """Each node that trains needs a part of its own, and that shows before any is rented."""
     if files < workers:

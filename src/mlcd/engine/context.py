@@ -14,7 +14,7 @@ from mlcd.core.machines import Deployment
 from mlcd.core.records import JobRecord, TaskRecord
 from mlcd.core.study import Ledger
 from mlcd.core.task import Handle, Task, TaskKind, TaskStatus
-from mlcd.engine.buckets import with_fetches
+from mlcd.engine.buckets import refuse_unfit, with_fetches
 from mlcd.engine.datasets import with_data_sets
 from mlcd.engine.secrets import redact
 from mlcd.errors import InvalidJobError
@@ -84,6 +84,11 @@ class JobContext:
         )
         self.store.add_task(record, self.token)
         return record
+
+    def refuse_unfit(self, task: Task, deployment: Deployment) -> None:
+        """Raise where the task cannot be launched there, by what it says itself."""
+        if not isinstance(self.cloud, Recorded):
+            refuse_unfit(task, deployment.workers)
 
     def launch(self, record: TaskRecord, task: Task) -> str:
         """Start the task, or find it again if an earlier controller did and died."""
