@@ -125,7 +125,7 @@ class SlurmCluster:
 
     def command(self, *words: str) -> str:
         """What a command of Slurm prints, as the administrator calls it."""
-        done = subprocess.run(words, capture_output=True, text=True, env=self.environ, timeout=60)
+        done = subprocess.run(words, capture_output=True, text=True, env=self.environ, cwd=self.conf.parent, timeout=60)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout.strip()
 
