@@ -19,6 +19,7 @@ from mlcd.clouds.tasks.files import AnyFiles
 from mlcd.errors import CloudError
 
 LAUNCH_SECONDS = 4.0  # to wait for another process that launches the same task
+STARTS = 3  # of a runner that is killed before it has left its parent
 
 
 def ensure_runner(
@@ -34,20 +35,22 @@ def ensure_runner(
     are said to the runner, and in no file of ours; one that is started again finds them where it left them.
     """
     give_up_at = time.monotonic() + LAUNCH_SECONDS
-    while (lock := take_lock(files)) is None:
-        known = files.read_state() is not None or (again and files.read_spec() is not None)
-        if known or time.monotonic() > give_up_at:
-            return False
-        time.sleep(0.02)
-    try:
-        state = files.read_state()
-        if state is not None and (state.state.ended or not again):
-            return False
-        prepare()
-        _start(life, files, secrets, lock)
-    finally:
-        os.close(lock)
-    return True
+    for _ in range(STARTS):
+        while (lock := take_lock(files)) is None:
+            known = files.read_state() is not None or (again and files.read_spec() is not None)
+            if known or time.monotonic() > give_up_at:
+                return False
+            time.sleep(0.02)
+        try:
+            state = files.read_state()
+            if state is not None and (state.state.ended or not again):
+                return False
+            prepare()
+            if _start(life, files, secrets, lock):
+                return True
+        finally:
+            os.close(lock)  # where it was killed but is at work, it holds the lock, and is found so
+    raise CloudError(f"The task runner of {files.id} was killed {STARTS} times while it started.")
 
 
 def take_lock(files: AnyFiles) -> int | None:
@@ -61,8 +64,8 @@ def take_lock(files: AnyFiles) -> int | None:
     return lock
 
 
-def _start(life: str, files: AnyFiles, secrets: Mapping[str, str], lock: int) -> None:
-    """Start it with the lock in its hand: if we die here, the lock is held by it or by no one.
+def _start(life: str, files: AnyFiles, secrets: Mapping[str, str], lock: int) -> bool:
+    """Start it with the lock in its hand: if we die here, the lock is held by it or by no one. False: it was killed.
 
     The runner reads what is said to it and leaves its parent, so this returns soon.
     """
@@ -77,5 +80,6 @@ def _start(life: str, files: AnyFiles, secrets: Mapping[str, str], lock: int) ->
             start_new_session=True,
             check=False,
         )
-    if done.returncode:
+    if done.returncode > 0:
         raise CloudError(f"The task runner of {files.id} could not start:\n{log_tail(files.log)}")
+    return done.returncode == 0
