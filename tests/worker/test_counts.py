@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from mlcd.worker.counts import Counts
@@ -109,3 +111,12 @@ def test_a_save_longer_ago_than_is_remembered_has_no_count() -> None:
     for step in range(5):
         counts.set_hooked(step, float(step))
     assert counts.at(1.0) is None
+
+
+def test_a_pace_needs_two_counts_and_knows_nothing_of_earlier_runs() -> None:
+    counts = Counts()
+    counts.report(10_000, None)
+    assert counts.steps_per_second == 0.0
+    time.sleep(0.05)
+    counts.report(10_001, None)
+    assert 0.0 < counts.steps_per_second <= 20.0

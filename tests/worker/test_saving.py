@@ -188,6 +188,23 @@ def test_ranks_that_only_queue_their_steps_save_after_the_same(further: int, mon
     assert len(saved[0]) >= 3
 
 
+def test_a_first_step_that_takes_long_says_nothing_of_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a program is compiled: the others were told to save half a million steps later."""
+    store, clock = Shared(), Clock()
+    monkeypatch.setattr("mlcd.worker.ranks.shared_store", lambda: store)
+    counts = Counts()
+    point = SavePoint(replace(read_environment({"MLCD_TASK_ID": "t", "WORLD_SIZE": "2"}), rank=0), counts)
+    point.saving = Saving(10.0, 0.0, clock)
+    clock.now = 60.0
+    counts.add_loop(1, 1.0)
+    assert not point.due()
+    time.sleep(0.02)
+    counts.add_loop(1, 1.0)
+    assert not point.due()
+    (step,) = store.values()
+    assert int(step) <= 2 + 0.5 / 0.02 + 1
+
+
 RANKS = """
 import time, torch, torch.distributed as dist
 import mlcd

@@ -47,10 +47,11 @@ class Counts:
         self.reports_samples = False
         self.in_flight = 0.0  # samples of the batch that the loop is busy with
         self.first_at = 0.0
+        self._first_steps = 0  # as many as the first count had: a program may report those of earlier runs, too
 
     def add_loop(self, steps: int, samples: float) -> None:
         """A loop that mlcd sees has done that much more."""
-        _, done_steps, done_samples = self.loop or self._begin()
+        _, done_steps, done_samples = self.loop or self._begin(steps)
         self.loop = _count(Count, (time.time(), done_steps + steps, done_samples + samples))
         self.in_flight = 0.0
         self._loop_past.append(self.loop)
@@ -65,13 +66,13 @@ class Counts:
     def set_hooked(self, steps: int, samples: float, since: float | None = None) -> None:
         """The optimizer's hook has counted that much so far; it may learn of a step some time after it was done."""
         if self.hooked is None:
-            self._begin()
+            self._begin(steps)
         self.hooked = _count(Count, (time.time(), steps, samples))
         self._hooked_past.append(self.hooked if since is None else self.hooked._replace(t=since))
 
     def report(self, step: float | None, samples: float | None) -> None:
         """The program reports how much this process has done so far."""
-        _, done_steps, done_samples = self.reported or self._begin()
+        _, done_steps, done_samples = self.reported or self._begin(1 if step is None else int(step))
         # Samples without a step number: at least one step.
         grown = samples is not None and samples > done_samples
         steps = done_steps + grown if step is None else max(done_steps, int(step))
@@ -80,8 +81,9 @@ class Counts:
         self.reported = Count(time.time(), steps, max(done_samples, samples or 0.0))
         self._reported_past.append(self.reported)
 
-    def _begin(self) -> Count:
-        self.first_at = self.first_at or time.time()
+    def _begin(self, steps: int) -> Count:
+        if not self.first_at:
+            self.first_at, self._first_steps = time.time(), steps
         return NOTHING
 
     @property
@@ -118,9 +120,9 @@ class Counts:
 
     @property
     def steps_per_second(self) -> float:
-        """The pace since the first step; 0: not known."""
+        """The pace since the first step; 0: not known, as long as there was one only."""
         t, steps, _ = self.now
-        return steps / (t - self.first_at) if t > self.first_at else 0.0
+        return max(0, steps - self._first_steps) / (t - self.first_at) if t > self.first_at else 0.0
 
 
 def _file_clock_seconds() -> float:

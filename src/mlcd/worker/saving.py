@@ -120,6 +120,8 @@ class SavePoint:
         if not self.saving.due(1.0 / pace if pace else 0.0, ahead):
             return None
         if store is not None:
+            if not pace:  # nor how far ahead the others may be
+                return None
             store.set(self._key, str(step + ahead))
         return step + ahead
 

@@ -8,19 +8,25 @@ Both can insert a key that is not there yet, and look one up; a key never change
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
+from uuid import uuid4
 
-_LOOK_UP_MS = 1  # for TensorFlow, which waits so long for a key that is not there
+_LOOK_UP_MS = 1  # the least for TensorFlow, which waits so long for a key that is not there
+_ROUND_TRIPS = 3  # to its service that a look-up may take
+_SURE_MS = 10_000  # for a key that is there
+_measured_ms = 0  # that a look-up may take; 0: not measured yet
 
 
 class ServiceStore:
     """What torch.distributed.Store can, for keys that are set once. Every error is a RuntimeError, as torch's are."""
 
-    def __init__(self, insert: Callable[[str, str], bool], look_up: Callable[[str], str | None]) -> None:
+    def __init__(self, insert: Callable[[str, str], bool], look_up: Callable[[str, bool], str | None]) -> None:
         self._insert = insert  # whether the key was not there
-        self._look_up = look_up
+        self._look_up = look_up  # a key's value, None where there is none in time; with True it is there and waited for
 
     def set(self, key: str, value: str) -> None:
         """Set a key; one that is there stays as it is."""
@@ -28,16 +34,16 @@ class ServiceStore:
 
     def check(self, keys: Sequence[str]) -> bool:
         """Whether all keys are there."""
-        return all(self._look_up(key) is not None for key in keys)
+        return all(self._look_up(key, False) is not None for key in keys)
 
     def get(self, key: str) -> bytes:
-        """A key's value; empty where there is none."""
-        return (self._look_up(key) or "").encode()
+        """A key's value, which is waited for."""
+        return (self._look_up(key, True) or "").encode()
 
     def add(self, key: str, amount: int) -> int:
         """Count up, by a key for each time; give the count."""
         count = 0
-        while self._look_up(f"{key}/{count}") is not None:
+        while self._look_up(f"{key}/{count}", False) is not None:
             count += 1
         while amount > 0:
             amount -= self._insert(f"{key}/{count}", "1")
@@ -71,15 +77,27 @@ def _of_tensorflow() -> ServiceStore | None:
             raise RuntimeError(str(error)) from error
         return True
 
-    def look_up(key: str) -> str | None:
+    def look_up(key: str, there: bool) -> str | None:
         try:
-            return str(context.get_config_key_value(key, _LOOK_UP_MS))
+            return str(context.get_config_key_value(key, _SURE_MS if there else _patience_ms(insert, context)))
         except (errors.DeadlineExceededError, errors.NotFoundError):
             return None
         except errors.OpError as error:
             raise RuntimeError(str(error)) from error
 
     return ServiceStore(insert, look_up)
+
+
+def _patience_ms(insert: Callable[[str, str], bool], context: Any) -> int:
+    """For a look-up: some round trips to TensorFlow's service, measured once with a key of our own."""
+    global _measured_ms
+    if not _measured_ms:
+        key = f"mlcd/round-trip/{uuid4().hex}"
+        insert(key, "1")
+        began = time.monotonic()
+        context.get_config_key_value(key, _SURE_MS)
+        _measured_ms = max(_LOOK_UP_MS, math.ceil(_ROUND_TRIPS * 1000.0 * (time.monotonic() - began)))
+    return _measured_ms
 
 
 def _of_jax() -> ServiceStore | None:
@@ -97,7 +115,7 @@ def _of_jax() -> ServiceStore | None:
             raise
         return True
 
-    def look_up(key: str) -> str | None:
+    def look_up(key: str, there: bool) -> str | None:
         try:
             return str(client.key_value_try_get(key))
         except RuntimeError as error:
