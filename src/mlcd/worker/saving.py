@@ -26,6 +26,7 @@ from mlcd.worker.counts import Counts
 from mlcd.worker.environment import Environment
 from mlcd.worker.stop import AHEAD_SECONDS
 
+LEAST_AHEAD = 10  # steps, while the pace is that of slow first ones; a look into the store may find nothing in time
 LONGEST_SECONDS = 3600.0
 LEAST_COSTS = 4.0  # × what a save takes: no more than a fifth of the time goes into saving
 FIRST_SECONDS = 10.0  # until the first save shows what one takes
@@ -96,9 +97,8 @@ class SavePoint:
         self.saving = Saving(env.save_seconds, env.loss_seconds)
         self._env = env
         self._counts = counts
-        self._least_ahead = (
-            1 + env.accumulation_steps
-        )  # batches: only the last pass of a step waits for the other ranks
+        # Batches: only the last pass of a step waits for the other ranks.
+        self._least_ahead = max(LEAST_AHEAD, 1 + env.accumulation_steps)
         self._step: int | None = None
         self._number = 0
 

@@ -15,14 +15,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
-_LOOK_UP_MS = 1  # the least for TensorFlow, which waits so long for a key that is not there
+_LEAST_MS, _MOST_MS = 1, 5  # for a look-up in TensorFlow, which waits so long for a key that is not there
 _ROUND_TRIPS = 3  # to its service that a look-up may take
 _TRIES = 3  # to measure one
 _SURE_MS = 10_000  # for a key that is there
 _measured_ms = 0  # that a look-up may take; 0: not measured yet
-_SHARE = 0.05  # of the time that looking for keys may take which are not there
-_LONGEST_S = 0.1  # until such a key is looked for again
-_missing_until: dict[str, float] = {}
 
 
 class ServiceStore:
@@ -73,7 +70,6 @@ def _of_tensorflow() -> ServiceStore | None:
     errors: Any = sys.modules["tensorflow"].errors
 
     def insert(key: str, value: str) -> bool:
-        _missing_until.pop(key, None)
         try:
             context.set_config_key_value(key, value)
         except errors.AlreadyExistsError:
@@ -83,19 +79,12 @@ def _of_tensorflow() -> ServiceStore | None:
         return True
 
     def look_up(key: str, there: bool) -> str | None:
-        began = time.monotonic()
-        if not there and began < _missing_until.get(key, 0.0):
-            return None
         try:
-            found = str(context.get_config_key_value(key, _SURE_MS if there else _patience_ms(insert, context)))
+            return str(context.get_config_key_value(key, _SURE_MS if there else _patience_ms(insert, context)))
         except (errors.DeadlineExceededError, errors.NotFoundError):
-            now = time.monotonic()
-            _missing_until[key] = now + min(_LONGEST_S, (now - began) / _SHARE)
             return None
         except errors.OpError as error:
             raise RuntimeError(str(error)) from error
-        _missing_until.pop(key, None)
-        return found
 
     return ServiceStore(insert, look_up)
 
@@ -107,7 +96,7 @@ def _patience_ms(insert: Callable[[str, str], bool], context: Any) -> int:
         key = f"mlcd/round-trip/{uuid4().hex}"
         insert(key, "1")
         trips = [_seconds(lambda: context.get_config_key_value(key, _SURE_MS)) for _ in range(_TRIES)]
-        _measured_ms = max(_LOOK_UP_MS, math.ceil(_ROUND_TRIPS * 1000.0 * min(trips)))
+        _measured_ms = max(_LEAST_MS, min(_MOST_MS, math.ceil(_ROUND_TRIPS * 1000.0 * min(trips))))
     return _measured_ms
 
 
