@@ -103,7 +103,8 @@ def agents(home: Path) -> list[psutil.Process]:
 
 def kill_runners(home: Path) -> None:
     for process in runners(home):
-        process.kill()
+        with suppress(psutil.NoSuchProcess):  # it may end by itself
+            process.kill()
         process.wait(10)
 
 
