@@ -93,13 +93,6 @@ class Seen:
     def usd(self, key: str) -> float:
         return self._deployments[key].usd(self.seconds(key))
 
-    def most_seconds(self, key: str) -> float:
-        """By its slowest reading: a search that has read so goes by that, and not by what others have read."""
-        return SAMPLES / min(reading.samples_per_second for reading in self.readings[key])
-
-    def most_usd(self, key: str) -> float:
-        return self._deployments[key].usd(self.most_seconds(key))
-
 
 def test_choices_are_within_a_tenth_of_the_best_and_limits_are_kept(home: Path) -> None:
     (sweep,) = run_all(home, sweep_job(home))
@@ -117,10 +110,10 @@ def test_choices_are_within_a_tenth_of_the_best_and_limits_are_kept(home: Path) 
     tell(seen, fastest, cheapest, capped)
 
     assert_near(seen, fastest, seen.seconds, list(seen.readings))
-    in_time = [key for key in seen.readings if cheapest.spent.seconds + seen.most_seconds(key) <= NEAR * deadline]
+    in_time = [key for key in seen.readings if cheapest.spent.seconds + seen.seconds(key) <= NEAR * deadline]
     assert_near(seen, cheapest, seen.usd, in_time)
     assert plan_of(cheapest).total.seconds <= deadline
-    affordable = [key for key in seen.readings if capped.spent.usd + seen.most_usd(key) <= NEAR * budget]
+    affordable = [key for key in seen.readings if capped.spent.usd + seen.usd(key) <= NEAR * budget]
     assert_near(seen, capped, seen.seconds, affordable)
     assert plan_of(capped).total.usd <= budget
     assert_trained_within_limits(trained)
@@ -134,7 +127,7 @@ def limits_that_bind(table: Seen) -> tuple[float, float]:
 
 
 def assert_near(seen: Seen, view: JobView, badness: Callable[[str], float], allowed: list[str]) -> None:
-    """At most a tenth worse than the best that keeps the limit with some room by all its readings; these err, too."""
+    """The choice is at most a tenth worse than the best that keeps the limit with some room; readings err, too."""
     choice, best = plan_of(view).deployment.key, min(allowed, key=badness)
     assert NEAR * badness(choice) <= badness(best) * seen.doubt(choice), f"{choice} was chosen, best is {best}"
 
