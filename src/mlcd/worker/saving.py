@@ -11,7 +11,8 @@ bounded: where M is short, saving must not take the time that training needs, an
 Ranks that share a process group save after the same step. The first of them decides, some steps ahead: none can end
 those steps before all have begun them, so each finds what was decided in the store that they share. Two would do where
 every step waits for the others. Where they are only queued, as on a GPU, or gradients add up over several batches, a
-rank may be further: so it is half a second's worth of them.
+rank may be further: so it is half a second's worth of them, and LEAST_AHEAD at least. While the pace is not known nothing is
+decided.
 """
 
 from __future__ import annotations
